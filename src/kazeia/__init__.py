@@ -1,0 +1,1 @@
+"""Kazeia: speech from Qwen3-TTS on an ordinary CPU."""
