@@ -1,0 +1,1 @@
+"""Audio that leaves the house: WAV files and streams, and playback."""

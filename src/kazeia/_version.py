@@ -1,0 +1,5 @@
+"""The version, written once."""
+
+from importlib.metadata import version
+
+__version__ = version("kazeia")

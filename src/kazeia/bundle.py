@@ -1,0 +1,131 @@
+"""A bundle: everything the engine needs of one checkpoint, ready to run, in one folder.
+
+    manifest.json                        format, version, quantisation, fingerprint, files and hashes
+    config.json, vocab.json, …           the checkpoint's own text files
+    talker.onnx, code_predictor.onnx, codec_decoder.onnx, heads/NN.onnx, and *.weights beside them
+    text_rows.npy                        (text vocab, hidden) float32, the projected text embedding
+    codec_embedding.npy                  (codec vocab, hidden) float32
+    predictor_embedding.npy              (15, codebook, hidden) float32
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kazeia.checkpoint._fields import read_json
+from kazeia.checkpoint._fingerprint import file_digests
+from kazeia.checkpoint.config import CodecConfig, GenerationDefaults, ModelConfig
+from kazeia.errors import BundleError
+
+BUNDLE_FORMAT = "kazeia-bundle"
+BUNDLE_VERSION = 1  # raised whenever the graphs or the layout change
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An opened bundle: typed configs and mapped tables. Graphs are opened by the runtime."""
+
+    path: Path
+    quant: str
+    fingerprint: str
+    config: ModelConfig
+    codec_config: CodecConfig
+    generation: GenerationDefaults
+    codec_states: Mapping[str, tuple[int, int]]
+
+    def table(self, name: str) -> npt.NDArray[np.float32]:
+        """A float32 table, mapped: only the rows that are read cost memory."""
+        try:
+            return np.asarray(np.load(self.path / f"{name}.npy", mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise BundleError(f"{self.path / name}.npy: cannot be read ({error})") from error
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether the folder says of itself that it is a bundle."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == BUNDLE_FORMAT
+
+
+def open_bundle(path: Path, hash_cache: Path | None = None) -> Bundle:
+    """Open a bundle, after checking its version and every file's size and hash.
+
+    Hashes of big files that were computed before are taken from `hash_cache` while the files' size
+    and times have not changed. Raises BundleError that says which file or version is wrong.
+    """
+    manifest = _read_manifest(path)
+    _check_files(path, manifest["files"], hash_cache)
+
+    def read(name: str) -> Mapping[str, Any]:
+        return read_json(path / name)
+
+    generation = path / "generation_config.json"
+    return Bundle(
+        path=path,
+        quant=manifest["quant"],
+        fingerprint=manifest["fingerprint"],
+        config=ModelConfig.from_dict(read("config.json"), file=str(path / "config.json")),
+        codec_config=CodecConfig.from_dict(
+            read("speech_tokenizer/config.json"), file=str(path / "speech_tokenizer/config.json")
+        ),
+        generation=(
+            GenerationDefaults.from_dict(read("generation_config.json"), file=str(generation))
+            if generation.is_file()
+            else GenerationDefaults()
+        ),
+        codec_states={name: (rows, width) for name, (rows, width) in manifest["codec_states"].items()},
+    )
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise BundleError(f"{file}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
+        raise BundleError(f"{file}: not valid JSON ({error}); build the bundle again") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != BUNDLE_FORMAT:
+        raise BundleError(f'{file}: not the manifest of a bundle; expected "format": "{BUNDLE_FORMAT}"')
+    if manifest.get("version") != BUNDLE_VERSION:
+        raise BundleError(
+            f"{path}: bundle version {manifest.get('version')!r}, made by Kazeia "
+            f"{manifest.get('kazeia', 'unknown')}; this Kazeia reads version {BUNDLE_VERSION}. "
+            "Build it again with `kazeia convert`"
+        )
+    wanted = {"files": dict, "quant": str, "fingerprint": str, "codec_states": dict}
+    for key, kind in wanted.items():
+        if not isinstance(manifest.get(key), kind):
+            raise BundleError(f"{file}: {key!r} is missing or damaged; build the bundle again")
+    return manifest
+
+
+def _check_files(path: Path, files: Mapping[str, Any], hash_cache: Path | None) -> None:
+    for name, entry in files.items():
+        try:
+            size = (path / name).stat().st_size
+        except OSError as error:
+            raise BundleError(
+                f"{path / name}: missing from the bundle ({error.strerror or error}); build it again"
+            ) from error
+        if size != entry["bytes"]:
+            raise BundleError(
+                f"{path / name}: {size} bytes, but the manifest says {entry['bytes']}; build the bundle again"
+            )
+    digests = file_digests({name: path / name for name in files}, hash_cache)
+    for name, digest in digests.items():
+        if digest != files[name]["sha256"]:
+            raise BundleError(
+                f"{path / name}: its content has changed since the bundle was built; build the bundle again"
+            )

@@ -1,0 +1,143 @@
+"""Building a bundle: the ONNX graphs, weights and tables of one checkpoint in one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from kazeia._version import __version__
+from kazeia.bundle import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
+from kazeia.checkpoint import Checkpoint, TensorFiles
+from kazeia.checkpoint._fingerprint import file_digests
+from kazeia.checkpoint.config import TalkerConfig
+from kazeia.errors import BundleError
+from kazeia.graphs.code_predictor import PREFIX, build_code_predictor
+from kazeia.graphs.codec_decoder import build_codec_decoder
+from kazeia.graphs.talker import build_talker
+from kazeia.graphs.text_projection import text_projection_graph
+from kazeia.quant import quant_plan
+
+Progress = Callable[[str, float], None]
+"""(what is being done, share of the whole that is done, 0 to 1)."""
+
+_TEXT_FILES = ("config.json", "generation_config.json", "vocab.json", "merges.txt", "speech_tokenizer/config.json")
+_ROWS_AT_ONCE = 2048
+_TEMPORARY = ".building-"
+
+
+def build_bundle_at(
+    checkpoint: Checkpoint,
+    quant: str,
+    folder: Path,
+    fingerprint: str,
+    progress: Progress | None = None,
+    replace: bool = False,
+) -> None:
+    """Build the bundle of `checkpoint` at `folder`, which appears whole or not at all.
+
+    The work happens in a sibling folder that is renamed at the end. If `folder` appears meanwhile,
+    made by another process, that one stays (unless `replace`). Raises OptionError for an unknown
+    `quant`, WeightsError for tensors that are missing or misshapen, BundleError when the disk refuses.
+    """
+    quant_plan(quant)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise BundleError(
+            f"{folder.parent}: cannot build a bundle here ({error.strerror or error}); "
+            "make the folder writable, or choose another with cache_dir=, --cache-dir or KAZEIA_CACHE"
+        ) from error
+    try:
+        _fill(temporary, checkpoint, quant, fingerprint, progress or (lambda stage, share: None))
+        if replace and folder.exists():
+            shutil.rmtree(folder)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not (folder / MANIFEST).is_file():
+                raise
+    except OSError as error:
+        raise BundleError(
+            f"{folder}: building the bundle failed ({error.strerror or error}); nothing was left behind. "
+            "Free some space or choose another folder, then try again"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed builds of this bundle left. The caller holds the lock that builders take."""
+    for left in folder.parent.glob(f"{_TEMPORARY}{folder.name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _fill(folder: Path, checkpoint: Checkpoint, quant: str, fingerprint: str, progress: Progress) -> None:
+    plan, talker = quant_plan(quant), checkpoint.config.talker
+    weights, codec_weights = checkpoint.weights, checkpoint.codec_weights
+    for name in _TEXT_FILES:
+        source = checkpoint.path / name
+        if source.is_file():
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(source, folder / name)
+    progress("codec decoder", 0.0)
+    states = build_codec_decoder(folder, codec_weights, checkpoint.codec_config.decoder)
+    progress("embeddings", 0.1)
+    _write_embeddings(folder, weights, talker)
+    progress("text projection", 0.15)
+    _write_text_rows(folder, weights, talker)
+    progress("code predictor", 0.45)
+    build_code_predictor(folder, weights, talker, plan.predictor, plan.predictor_heads)
+    progress("talker", 0.6)
+    build_talker(folder, weights, talker, plan.talker, plan.talker_head)
+    progress("checksums", 0.9)
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    digests = file_digests({name: folder / name for name in names})
+    manifest = {
+        "format": BUNDLE_FORMAT,
+        "version": BUNDLE_VERSION,
+        "kazeia": __version__,
+        "onnxruntime": ort.__version__,
+        "quant": quant,
+        "fingerprint": fingerprint,
+        "codec_states": states,
+        "files": {n: {"bytes": (folder / n).stat().st_size, "sha256": digests[n]} for n in names},
+    }
+    with (folder / MANIFEST).open("w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    progress("done", 1.0)
+
+
+def _write_embeddings(folder: Path, weights: TensorFiles, config: TalkerConfig) -> None:
+    width, size = config.transformer.hidden_size, config.code_predictor.vocab_size
+    codec = weights.get("talker.model.codec_embedding.weight", (config.vocab_size, width))
+    np.save(folder / "codec_embedding.npy", codec)
+    tables = np.lib.format.open_memmap(
+        folder / "predictor_embedding.npy", "w+", np.float32, (config.num_code_groups - 1, size, width)
+    )
+    for k in range(config.num_code_groups - 1):
+        tables[k] = weights.get(f"{PREFIX}.model.codec_embedding.{k}.weight", (size, width))
+    tables.flush()
+
+
+def _write_text_rows(folder: Path, weights: TensorFiles, config: TalkerConfig) -> None:
+    """Project the whole text embedding once; spec §2.3."""
+    rows, inner, width = config.text_vocab_size, config.text_hidden_size, config.transformer.hidden_size
+    session = ort.InferenceSession(
+        text_projection_graph(weights, config), providers=["CPUExecutionProvider"]
+    )
+    table = np.lib.format.open_memmap(folder / "text_rows.npy", "w+", np.float32, (rows, width))
+    for start in range(0, rows, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, rows)
+        x = weights.rows("talker.model.text_embedding.weight", (rows, inner), start, stop)
+        table[start:stop] = session.run(None, {"x": x})[0]
+    table.flush()

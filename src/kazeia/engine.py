@@ -1,0 +1,456 @@
+"""The engine: load a model once, speak many times."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kazeia.budget import FrameBudget
+from kazeia.bundle_build import Progress
+from kazeia.errors import ConfigError, EngineClosedError, KazeiaWarning, OptionError, TextError
+from kazeia.generation import FinishReason, FrameLoop, Utterance
+from kazeia.graphs.talker import MAX_POSITIONS
+from kazeia.models import open_model
+from kazeia.prompt import Layout, Prompt
+from kazeia.quant import DEFAULT_QUANT
+from kazeia.random import check_seed, derive_streams, draw_seed
+from kazeia.runtime.model import Model
+from kazeia.runtime.threads import resolve_threads
+from kazeia.sampling import (
+    OFFICIAL_PREDICTOR,
+    OFFICIAL_TALKER,
+    PREDICTOR_DEFAULTS,
+    TALKER_DEFAULTS,
+    Sampling,
+    resolve_sampling,
+)
+from kazeia.speech import Chunk, Speech, Timings
+from kazeia.text.clean import check_text
+from kazeia.text.languages import resolve_language, resolve_voice
+from kazeia.text.segments import split_text
+
+I64 = npt.NDArray[np.int64]
+SamplingChoice = Sampling | Literal["official"] | None
+
+SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
+MAX_BATCH = 8  # utterances generated side by side
+_CHUNK_SCHEDULE = (1, 2, 4, 8)  # frames; the last one repeats
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing to say. The fields are those of `Engine.synthesize`."""
+
+    text: str
+    voice: str | None = None
+    language: str | None = "auto"
+    instruct: str | None = None
+    seed: int | None = None
+    sampling: SamplingChoice = None
+    predictor_sampling: SamplingChoice = None
+    max_frames: int | None = None
+    layout: Layout = "whole"
+    segment_chars: int | None = SEGMENT_CHARS
+    cancel: threading.Event | None = None
+    on_frame: Callable[[int], None] | None = None
+
+
+@dataclass
+class _Job:
+    """A request that has been checked: its prompts, and everything resolved."""
+
+    request: Request
+    voice: str
+    language: str
+    seed: int
+    utterances: list[Utterance]  # one per segment of the text
+    started: float = field(default_factory=time.perf_counter)
+    timings: Timings = field(default_factory=Timings)
+    told: int = 0
+
+    @property
+    def frames(self) -> int:
+        return sum(len(u.codes) for u in self.utterances)
+
+    def tell(self) -> None:
+        """Report progress, once per new frame count."""
+        if self.request.on_frame is not None and self.frames != self.told:
+            self.told = self.frames
+            self.request.on_frame(self.told)
+
+    def room(self, index: int) -> int | None:
+        """Frames that segment `index` may still fill under the request's own limit, None for any."""
+        if self.request.max_frames is None:
+            return None
+        return max(0, self.request.max_frames - sum(len(u.codes) for u in self.utterances[:index]))
+
+
+class Engine:
+    """A loaded model. Calls do not depend on each other, and several threads may call at once.
+
+    Equal calls give equal samples, bit for bit, whatever the number of threads, the size of chunks,
+    and whatever else the engine is doing. Use it as a context manager, or call `close`.
+    """
+
+    def __init__(self, model: Model, *, name: str, is_random: bool, budget: FrameBudget) -> None:
+        """Use `kazeia.load`."""
+        bundle = model.bundle
+        if bundle.config.tts_model_type != "custom_voice":
+            raise ConfigError(
+                f"{bundle.path}: tts_model_type is {bundle.config.tts_model_type!r}; this version of "
+                'Kazeia speaks with "custom_voice" models only'
+            )
+        talker = bundle.config.talker
+        self._model: Model | None = model
+        self._budget = budget
+        self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
+        self.name = name
+        """The model's name as it was given to `load`."""
+        self.is_random = is_random
+        """Whether the weights are random numbers, and the sound therefore noise."""
+        self.path: Path = bundle.path
+        """The bundle's folder."""
+        self.quant = bundle.quant
+        """How the weights are stored."""
+        self.sample_rate = bundle.codec_config.sample_rate
+        """Hz."""
+        self.voices: tuple[str, ...] = tuple(talker.spk_id)
+        """The voices' names; the first is the default."""
+        self.languages: tuple[str, ...] = tuple(
+            name for name in talker.codec_language_id if not name.endswith("_dialect")
+        )
+        """The languages' names, besides "auto"."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the model. Calls that are running end with EngineClosedError. May be called twice."""
+        self._model = None
+
+    def synthesize(
+        self,
+        text: str,
+        *,
+        voice: str | None = None,
+        language: str | None = "auto",
+        instruct: str | None = None,
+        seed: int | None = None,
+        sampling: SamplingChoice = None,
+        predictor_sampling: SamplingChoice = None,
+        max_frames: int | None = None,
+        layout: Layout = "whole",
+        segment_chars: int | None = SEGMENT_CHARS,
+        cancel: threading.Event | None = None,
+        on_frame: Callable[[int], None] | None = None,
+    ) -> Speech:
+        """Speak a text.
+
+        voice: one of `voices` in any case; None is the first. language: a name or code, or "auto".
+        instruct: how to say it; the 0.6B models have no ear for it (KazeiaWarning). seed: 0 … 2⁶⁴ − 1;
+        None draws one and reports it. sampling, predictor_sampling: how codebook 0 and codebooks
+        1–15 are drawn; None takes the environment (KZTTS_…), then the checkpoint's defaults;
+        "official" is the official package's way. max_frames: stop after so many frames of 80 ms; None
+        derives a generous limit from the text. layout: "whole" puts the text in the prompt,
+        "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
+        pieces, None never cuts. cancel: set it to stop within a frame. on_frame: called with the
+        number of frames so far.
+
+        Raises TextError, VoiceError, LanguageError or OptionError for what cannot be done,
+        GenerationError for numbers that cannot be used, EngineClosedError.
+        """
+        return self.batch(
+            [
+                Request(
+                    text,
+                    voice,
+                    language,
+                    instruct,
+                    seed,
+                    sampling,
+                    predictor_sampling,
+                    max_frames,
+                    layout,
+                    segment_chars,
+                    cancel,
+                    on_frame,
+                )
+            ]
+        )[0]
+
+    def batch(self, requests: Sequence[Request]) -> list[Speech]:
+        """Speak several texts side by side, each as it would sound alone; results in order.
+
+        Nothing is begun before every request has been checked. Raises as `synthesize` does.
+        """
+        model = self._open()
+        jobs = [self._check(model, request) for request in requests]
+        queue = [(job, u) for job in jobs for u in job.utterances]
+        loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker)
+        while queue or len(loop):
+            self._open()
+            while queue and len(loop) < MAX_BATCH:
+                loop.join(queue.pop(0)[1])
+            loop.step()
+            for job in jobs:
+                job.tell()
+        return [self._finish(model, job) for job in jobs]
+
+    def stream(
+        self,
+        text: str,
+        *,
+        chunk_frames: int | None = None,
+        voice: str | None = None,
+        language: str | None = "auto",
+        instruct: str | None = None,
+        seed: int | None = None,
+        sampling: SamplingChoice = None,
+        predictor_sampling: SamplingChoice = None,
+        max_frames: int | None = None,
+        layout: Layout = "whole",
+        segment_chars: int | None = SEGMENT_CHARS,
+        cancel: threading.Event | None = None,
+        on_frame: Callable[[int], None] | None = None,
+    ) -> Iterator[Chunk]:
+        """Speak a text piece by piece, while it is generated.
+
+        chunk_frames: frames of 80 ms per chunk; None begins with one and grows. The other arguments
+        and the errors are those of `synthesize`, raised before the first chunk is asked for; the
+        chunks' samples, put together, are the ones that `synthesize` returns. Generation goes on only
+        while chunks are taken; dropping the iterator stops it.
+        """
+        if chunk_frames is not None and (
+            isinstance(chunk_frames, bool) or not isinstance(chunk_frames, int) or chunk_frames < 1
+        ):
+            raise OptionError(f"chunk_frames is {chunk_frames!r}; expected a whole number of at least 1")
+        model = self._open()
+        request = Request(
+            text,
+            voice,
+            language,
+            instruct,
+            seed,
+            sampling,
+            predictor_sampling,
+            max_frames,
+            layout,
+            segment_chars,
+            cancel,
+            on_frame,
+        )
+        return self._chunks(model, self._check(model, request), chunk_frames)
+
+    def _open(self) -> Model:
+        model = self._model
+        if model is None:
+            raise EngineClosedError("this engine is closed; load the model again with kazeia.load")
+        return model
+
+    def _check(self, model: Model, request: Request) -> _Job:
+        """Refuse what cannot be done, by name, before any work; resolve the rest."""
+        check_text(request.text)
+        voice = resolve_voice(request.voice, self.voices)
+        language = resolve_language(request.language, self.languages)
+        seed = draw_seed() if request.seed is None else check_seed(request.seed)
+        sampling = self._sampling(request.sampling, "sampling")
+        predictor_sampling = self._sampling(request.predictor_sampling, "predictor_sampling")
+        if request.layout not in ("whole", "streamed"):
+            raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
+        limit = request.max_frames
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise OptionError(f"max_frames is {limit!r}; expected a whole number of at least 1, or None")
+        instruct = self._instruct(model, request.instruct)
+        utterances = []
+        for index, segment in enumerate(split_text(request.text, request.segment_chars)):
+            prompt = model.prompts.build(segment, voice, language, instruct, request.layout)
+            utterances.append(
+                Utterance(
+                    prompt,
+                    sampling,
+                    predictor_sampling,
+                    derive_streams(seed, index),
+                    self._limit(prompt, segment, limit),
+                    request.cancel,
+                )
+            )
+        return _Job(request, voice, language or "auto", seed, utterances)
+
+    def _sampling(self, choice: SamplingChoice, which: Literal["sampling", "predictor_sampling"]) -> Sampling:
+        """The argument, else the environment, else the checkpoint, else the defaults."""
+        defaults, official, prefix = {
+            "sampling": (TALKER_DEFAULTS, OFFICIAL_TALKER, "KZTTS_"),
+            "predictor_sampling": (PREDICTOR_DEFAULTS, OFFICIAL_PREDICTOR, "KZTTS_CP_"),
+        }[which]
+        if choice is not None and choice != "official" and not isinstance(choice, Sampling):
+            raise OptionError(f'{which} is {choice!r}; expected a Sampling, "official" or None')
+        if isinstance(choice, Sampling):
+            return choice
+        base = self._checkpoint_sampling(official if choice == "official" else defaults, which)
+        return base if choice == "official" else resolve_sampling(None, prefix, base, os.environ)
+
+    def _checkpoint_sampling(self, base: Sampling, which: str) -> Sampling:
+        """`base` with what generation_config.json sets; spec §4.4."""
+        g = self._open().bundle.generation
+        if which == "sampling":
+            found = (g.do_sample, g.temperature, g.top_k, g.top_p, g.repetition_penalty)
+        else:
+            found = (g.subtalker_dosample, g.subtalker_temperature, g.subtalker_top_k, g.subtalker_top_p, None)
+        do_sample, *values = found
+        names = ("temperature", "top_k", "top_p", "repetition_penalty")
+        changes = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        if do_sample is False:
+            changes["temperature"] = 0.0
+        return base.replace(**changes)
+
+    def _instruct(self, model: Model, instruct: str | None) -> str | None:
+        if instruct is None or instruct == "":
+            return None
+        if not isinstance(instruct, str):
+            raise TextError(f"instruct is {instruct!r}; expected a str or None")
+        if not model.prompts.takes_instruct:
+            warnings.warn(
+                "the instruction is ignored: models of size 0.6B take none (spoken without it)",
+                KazeiaWarning,
+                stacklevel=5,
+            )
+            return None
+        return instruct
+
+    def _limit(self, prompt: Prompt, text: str, asked: int | None) -> int:
+        """Frames for one segment: as asked, or by the text's length; never past the model's positions."""
+        room = self._positions - len(prompt.rows)
+        if room < 1:
+            raise TextError(
+                f"the text takes {len(prompt.rows)} positions of the model's {self._positions}; "
+                "shorten it, or let it be spoken in pieces (segment_chars)"
+            )
+        if asked is not None and asked > room:
+            raise OptionError(f"max_frames is {asked}; beside this text there is room for {room}")
+        return asked if asked is not None else min(room, self._budget.limit(text))
+
+    def _finish(self, model: Model, job: _Job) -> Speech:
+        """Decode a generated job."""
+        pieces = []
+        for index, u in enumerate(job.utterances):
+            codes = _codes(u, model)[: job.room(index)]
+            started = time.perf_counter()
+            pieces.append((model.decoder.decode(codes), codes))
+            job.timings.decoder_s += time.perf_counter() - started
+        pcm = np.concatenate([p for p, _ in pieces])
+        job.timings.first_audio_s = time.perf_counter() - job.started
+        return self._speech(job, pcm, np.concatenate([c for _, c in pieces]))
+
+    def _speech(self, job: _Job, pcm: npt.NDArray[np.float32], codes: I64) -> Speech:
+        t = job.timings
+        t.prefill_s = sum(u.prefill_s for u in job.utterances)
+        t.talker_s = sum(u.talker_s for u in job.utterances)
+        t.predictor_s = sum(u.predictor_s for u in job.utterances)
+        t.frames = len(codes)
+        t.audio_s = len(pcm) / self.sample_rate
+        t.total_s = time.perf_counter() - job.started
+        return Speech(
+            pcm, self.sample_rate, codes, job.seed, job.voice, job.language, _reason(job, len(codes)), t
+        )
+
+    def _chunks(self, model: Model, job: _Job, chunk_frames: int | None) -> Iterator[Chunk]:
+        config = model.bundle.config.talker
+        index, pieces, codes = 0, [], []
+        for number, u in enumerate(job.utterances):
+            room = job.room(number)
+            if room == 0:
+                break
+            if room is not None:
+                u.max_frames = min(u.max_frames, room)
+            loop = FrameLoop(model.talker, model.predictor, config)
+            loop.join(u)
+            state, done = model.decoder.new_state(), 0
+            while len(loop):
+                self._open()
+                loop.step()
+                job.tell()
+                size = chunk_frames or _CHUNK_SCHEDULE[min(index, len(_CHUNK_SCHEDULE) - 1)]
+                if len(u.codes) - done < size and u.finish_reason is None:
+                    continue
+                fresh = _codes(u, model)[done:]
+                if not len(fresh):
+                    continue
+                started = time.perf_counter()
+                pcm = model.decoder.decode(fresh, state)
+                job.timings.decoder_s += time.perf_counter() - started
+                if not index:
+                    job.timings.first_audio_s = time.perf_counter() - job.started
+                done += len(fresh)
+                pieces.append(pcm)
+                codes.append(fresh)
+                yield Chunk(pcm, self.sample_rate, index, job.seed)
+                index += 1
+        empty = np.empty(0, np.float32), np.empty((0, config.num_code_groups), np.int64)
+        speech = self._speech(job, np.concatenate([*pieces, empty[0]]), np.concatenate([*codes, empty[1]]))
+        yield Chunk(empty[0], self.sample_rate, index, job.seed, is_last=True, speech=speech)
+
+
+def _codes(u: Utterance, model: Model) -> I64:
+    """An utterance's codes so far: (frames, 16)."""
+    if u.codes:
+        return np.stack(u.codes)
+    return np.empty((0, model.bundle.config.talker.num_code_groups), np.int64)
+
+
+def _reason(job: _Job, frames: int) -> FinishReason:
+    """How a speech of several segments ended: the worst of its parts."""
+    reasons = {u.finish_reason for u in job.utterances}
+    if "cancelled" in reasons:
+        return "cancelled"
+    cut = frames < job.frames or None in reasons  # the request's own limit fell into an earlier segment
+    return "limit" if cut or "limit" in reasons else "stop"
+
+
+def load(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    quant: str = DEFAULT_QUANT,
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    budget: FrameBudget | None = None,
+    progress: Progress | None = None,
+) -> Engine:
+    """Load a model, ready to speak.
+
+    model: a checkpoint in the official layout (folder or hub id), a bundle made by `kazeia convert`,
+    or "random:tiny", "random:0.6b", … for a model of random numbers that makes noise; None takes the
+    environment's KAZEIA_MODEL. quant: "q8", "q4" or "f32". threads: of the language model; None takes
+    the cores that this process may really use. cache_dir: where prepared models are kept; None takes
+    KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
+    progress: told (stage, share) while a model is prepared the first time.
+
+    Raises CheckpointError, BundleError or OptionError.
+    """
+    count = resolve_threads(threads)
+    opened = open_model(
+        Path(model) if isinstance(model, os.PathLike) else model,
+        quant,
+        Path(cache_dir) if cache_dir is not None else None,
+        progress,
+    )
+    return Engine(
+        Model(opened.bundle, count),
+        name=opened.name,
+        is_random=opened.is_random,
+        budget=budget or FrameBudget(),
+    )

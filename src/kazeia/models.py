@@ -1,0 +1,139 @@
+"""From a model's name to an opened bundle: folders, hub ids, random models, and the cache of bundles."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock
+
+from kazeia.bundle import BUNDLE_VERSION, Bundle, is_bundle, open_bundle
+from kazeia.bundle_build import Progress, build_bundle_at, remove_leftovers
+from kazeia.checkpoint import Checkpoint, open_checkpoint
+from kazeia.errors import BundleError, KazeiaWarning, ModelNotFoundError, OptionError
+from kazeia.quant import quant_plan
+
+RANDOM = "random:"
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A bundle, and how it was named."""
+
+    bundle: Bundle
+    name: str
+    is_random: bool
+
+
+def cache_folder(cache_dir: str | Path | None = None) -> Path:
+    """The cache: `cache_dir`, else KAZEIA_CACHE, else the platform's cache folder for kazeia."""
+    chosen = cache_dir or os.environ.get("KAZEIA_CACHE")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("kazeia", appauthor=False))
+
+
+def model_name(model: str | Path | None) -> str:
+    """The name given, else KAZEIA_MODEL. Raises ModelNotFoundError when there is neither."""
+    name = os.fspath(model) if model is not None else os.environ.get("KAZEIA_MODEL", "")
+    if not name:
+        raise ModelNotFoundError(
+            "no model given; pass a checkpoint folder, a bundle, a hub id such as "
+            '"Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice", or "random:tiny" to try the machinery '
+            "(--model on the command line, or set KAZEIA_MODEL)"
+        )
+    return name
+
+
+def open_model(
+    model: str | Path | None,
+    quant: str,
+    cache_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> OpenModel:
+    """Open the model's bundle, building it in the cache when it is not there yet.
+
+    A bundle in the cache that is damaged is built again, with a KazeiaWarning that says why.
+    Raises ModelNotFoundError, ConfigError, WeightsError, OptionError or BundleError.
+    """
+    quant_plan(quant)
+    name = model_name(model)
+    cache = cache_folder(cache_dir)
+    folder = Path(name).expanduser()
+    if is_bundle(folder):
+        bundle = open_bundle(folder, cache)
+        if bundle.quant != quant:
+            raise OptionError(
+                f"{folder}: this bundle holds {bundle.quant} weights, but {quant} was asked for; "
+                f"ask for {bundle.quant}, or give the checkpoint it was made from"
+            )
+        return OpenModel(bundle, name, is_random=False)
+    with _checkpoint(name, cache) as checkpoint:
+        bundle = _cached_bundle(checkpoint, quant, cache, progress)
+    return OpenModel(bundle, name, is_random=name.startswith(RANDOM))
+
+
+def build_bundle(
+    model: str | Path,
+    *,
+    quant: str,
+    out: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Build the bundle of a checkpoint, at `out` or in the cache, and return its folder.
+
+    `out` must not exist yet, or be an older bundle, which is replaced. Raises as `open_model` does.
+    """
+    quant_plan(quant)
+    cache = cache_folder(cache_dir)
+    with _checkpoint(os.fspath(model), cache) as checkpoint:
+        if out is None:
+            return _cached_bundle(checkpoint, quant, cache, progress).path
+        folder = Path(out).expanduser()
+        if folder.exists() and not is_bundle(folder) and (not folder.is_dir() or any(folder.iterdir())):
+            raise BundleError(f"{folder}: exists and is not a bundle; choose a new folder")
+        build_bundle_at(checkpoint, quant, folder, checkpoint.fingerprint(cache), progress, replace=True)
+        return folder
+
+
+def _checkpoint(name: str, cache: Path) -> Checkpoint:
+    if name.startswith(RANDOM):
+        from kazeia.testing import random_model_path
+
+        return open_checkpoint(random_model_path(name, cache / "random"))
+    return open_checkpoint(name)
+
+
+def _cached_bundle(checkpoint: Checkpoint, quant: str, cache: Path, progress: Progress | None) -> Bundle:
+    fingerprint = checkpoint.fingerprint(cache)
+    folder = cache / "bundles" / f"{fingerprint[:20]}-{quant}-v{BUNDLE_VERSION}"
+    try:
+        return open_bundle(folder, cache)
+    except BundleError as error:
+        damage = error if folder.exists() else None
+    lock = _lock(folder)
+    with lock:
+        remove_leftovers(folder)
+        try:  # another process may have built it while this one waited
+            return open_bundle(folder, cache)
+        except BundleError:
+            if damage is not None:
+                warnings.warn(f"{damage}; building it again now", KazeiaWarning, stacklevel=4)
+        build_bundle_at(checkpoint, quant, folder, fingerprint, progress, replace=damage is not None)
+    return open_bundle(folder, cache)
+
+
+def _lock(folder: Path) -> FileLock:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_name(folder.name + ".lock"))
+        with lock:
+            pass
+    except OSError as error:
+        raise BundleError(
+            f"{folder.parent}: the model has to be prepared once, and this cache folder cannot be written "
+            f"({error.strerror or error}); choose another with cache_dir=, --cache-dir or KAZEIA_CACHE"
+        ) from error
+    return lock

@@ -1,0 +1,60 @@
+"""All the networks of one bundle, opened."""
+
+from __future__ import annotations
+
+from kazeia.bundle import Bundle
+from kazeia.errors import BundleError
+from kazeia.prompt import PromptBuilder
+from kazeia.runtime.code_predictor import CodePredictor
+from kazeia.runtime.codec_decoder import CodecDecoder
+from kazeia.runtime.session import open_session, row_pairs_needed
+from kazeia.runtime.talker import Talker
+from kazeia.text.tokenizer import TextTokenizer
+
+
+class Model:
+    """Prompt builder, talker, code predictor and codec decoder of one bundle.
+
+    Nothing in here changes after it is made, so any number of threads may use one.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int) -> None:
+        config, path = bundle.config, bundle.path
+        talker = config.talker
+        pairs = row_pairs_needed()
+        codec_embedding = bundle.table("codec_embedding")
+        predictor_embedding = bundle.table("predictor_embedding")
+        width = talker.transformer.hidden_size
+        expected = (talker.num_code_groups - 1, talker.code_predictor.vocab_size, width)
+        if codec_embedding.shape != (talker.vocab_size, width) or predictor_embedding.shape != expected:
+            raise BundleError(f"{path}: the tables do not fit config.json; build the bundle again")
+        tokenizer = TextTokenizer.from_folder(
+            path,
+            im_start_token_id=config.im_start_token_id,
+            im_end_token_id=config.im_end_token_id,
+            assistant_token_id=config.assistant_token_id,
+            text_vocab_size=talker.text_vocab_size,
+        )
+        self.bundle = bundle
+        self.prompts = PromptBuilder(config, tokenizer, bundle.table("text_rows"), codec_embedding)
+        self.talker = Talker(
+            open_session(path / "talker.onnx", threads), talker.transformer, talker.vocab_size, pairs
+        )
+        self.predictor = CodePredictor(
+            open_session(path / "code_predictor.onnx", threads),
+            [
+                open_session(path / "heads" / f"{k:02d}.onnx", threads)
+                for k in range(talker.num_code_groups - 1)
+            ],
+            talker,
+            codec_embedding,
+            predictor_embedding,
+            pairs,
+        )
+        # One thread: the decoder's sine is exact only where a row is not cut between threads, and
+        # beside a generator that is bound by memory one core is its share.
+        self.decoder = CodecDecoder(
+            open_session(path / "codec_decoder.onnx", threads=1),
+            bundle.codec_config.decoder,
+            bundle.codec_states,
+        )

@@ -1,0 +1,104 @@
+"""What the engine returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from kazeia.generation import FinishReason
+
+
+@dataclass
+class Timings:
+    """Where the time went, in seconds of wall clock.
+
+    In a batch, `talker_s` and `predictor_s` are those of the shared steps that the speech took part in.
+    """
+
+    prefill_s: float = 0.0
+    """Reading the prompts."""
+    talker_s: float = 0.0
+    """All talker steps."""
+    predictor_s: float = 0.0
+    """All code predictor frames, sampling included."""
+    decoder_s: float = 0.0
+    """Codes to samples."""
+    first_audio_s: float = 0.0
+    """From the call to the first samples."""
+    total_s: float = 0.0
+    """From the call to the last samples."""
+    frames: int = 0
+    """Frames of 80 ms that were made."""
+    audio_s: float = 0.0
+    """Seconds of audio."""
+
+    @property
+    def rtf(self) -> float:
+        """Seconds of work per second of audio; below 1 is faster than speech. NaN without audio."""
+        return self.total_s / self.audio_s if self.audio_s else float("nan")
+
+    @property
+    def speed(self) -> float:
+        """Seconds of audio per second of work; above 1 is faster than speech. NaN without audio."""
+        return self.audio_s / self.total_s if self.audio_s else float("nan")
+
+    def per_frame_ms(self) -> dict[str, float]:
+        """Milliseconds per frame of talker, predictor and decoder; empty without frames."""
+        if not self.frames:
+            return {}
+        parts = {"talker": self.talker_s, "predictor": self.predictor_s, "decoder": self.decoder_s}
+        return {name: 1000 * seconds / self.frames for name, seconds in parts.items()}
+
+    def summary(self) -> str:
+        """One line for people."""
+        parts = "".join(f", {name} {ms:.1f} ms/frame" for name, ms in self.per_frame_ms().items())
+        return (
+            f"{self.audio_s:.2f} s of audio in {self.total_s:.2f} s "
+            f"(RTF {self.rtf:.2f}, {self.speed:.2f}x), prefill {1000 * self.prefill_s:.0f} ms{parts}"
+        )
+
+
+@dataclass
+class Speech:
+    """A finished utterance."""
+
+    pcm: npt.NDArray[np.float32]
+    """Samples (frames · 1920,) in [−1, 1]."""
+    sample_rate: int
+    """Hz."""
+    codes: npt.NDArray[np.int64]
+    """(frames, 16)."""
+    seed: int
+    """The seed that was used; give it again to hear the same."""
+    voice: str
+    """The voice that spoke."""
+    language: str
+    """The language that was set, or "auto"."""
+    finish_reason: FinishReason
+    """"stop": the model ended by itself; "limit": it was stopped; "cancelled": the caller did."""
+    timings: Timings = field(repr=False)
+
+    @property
+    def duration(self) -> float:
+        """Seconds of audio."""
+        return len(self.pcm) / self.sample_rate
+
+
+@dataclass
+class Chunk:
+    """A piece of a stream."""
+
+    pcm: npt.NDArray[np.float32]
+    """Samples (frames · 1920,) in [−1, 1]; may be empty in the last chunk."""
+    sample_rate: int
+    """Hz."""
+    index: int
+    """0, 1, 2, …"""
+    seed: int
+    """The seed that is used."""
+    is_last: bool = False
+    """Whether the stream ends with this chunk."""
+    speech: Speech | None = field(default=None, repr=False)
+    """With the last chunk: the whole speech, equal to what `synthesize` returns."""

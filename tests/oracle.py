@@ -1,0 +1,37 @@
+"""The oracle: the official package's numbers, for tests marked `oracle`.
+
+    official = load(folder)                      # an Official; skips the test where torch is missing
+    trace = official.trace("hello", "vivian")    # prompt rows, hidden states, logits, codes
+    official.predictor_logits(trace.frame_hidden, trace.codes)
+    official.waveform(trace.codes)
+
+See tools/official.py for shapes and meanings.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parent.parent / "tools"
+if str(TOOLS) not in sys.path:
+    sys.path.insert(0, str(TOOLS))
+
+from official import Official, Trace, available  # noqa: E402
+
+__all__ = ["Official", "Trace", "available", "load"]
+
+
+@functools.lru_cache(maxsize=4)
+def _load(folder: str, dtype: str) -> Official:
+    return Official(folder, dtype)
+
+
+def load(folder: Path, dtype: str = "float32") -> Official:
+    """Return the checkpoint in `folder`, loaded by the official package once per folder and type."""
+    if not available():
+        pytest.skip("the official package (torch, transformers, qwen-tts) is not installed")
+    return _load(str(folder), dtype)
