@@ -51,8 +51,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from official import Official, Trace, versions
 from safetensors.numpy import save_file
+
+from official import Official, Trace, versions
 
 FORMAT = "kazeia-dump"
 VERSION = 1
@@ -155,7 +156,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--voice", help="a speaker of the model; leave out for a voice_design model")
     parser.add_argument("--language", help="a language of the model; the default lets the model choose")
     parser.add_argument("--instruct", help="how to speak; a 0.6B model drops it")
-    parser.add_argument("--layout", choices=LAYOUTS, default="whole", help="where the text goes (default: whole)")
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, default="whole", help="where the text goes (default: whole)"
+    )
     parser.add_argument("--frames", type=int, default=25, metavar="N", help="limit, 80 ms each (default: 25)")
     parser.add_argument("--seed", type=int, help="sample with this seed instead of taking the greedy choice")
     given = parser.parse_args(arguments)
@@ -164,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.seed is not None and not 0 <= given.seed < 2**63:
         parser.error(f"--seed must be from 0 to 2^63 - 1; got {given.seed}")
     if not (given.model / "config.json").is_file():
-        parser.error(f"--model {given.model} has no config.json; expected a checkpoint in the official layout")
+        parser.error(f"--model {given.model} has no config.json; expected the folder of a checkpoint")
     official = Official(given.model)
     if official.config.tts_model_type == "custom_voice" and given.voice is None:
         parser.error(f"--voice is needed; this model has {', '.join(official.config.talker_config.spk_id)}")

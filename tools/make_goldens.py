@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dump_official import make_dump, write_dump
-from official import Official
-
 from kazeia.testing import make_checkpoint
 from kazeia.testing.tensors import RECIPE
+from official import Official
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 

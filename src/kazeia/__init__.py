@@ -34,6 +34,7 @@ from kazeia.errors import (
 from kazeia.models import build_bundle
 from kazeia.sampling import Sampling
 from kazeia.speech import Chunk, Speech, Timings
+from kazeia.validation import validate
 
 __all__ = [
     "AudioError",
@@ -66,4 +67,5 @@ __all__ = [
     "__version__",
     "build_bundle",
     "load",
+    "validate",
 ]

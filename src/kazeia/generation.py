@@ -53,6 +53,14 @@ class Utterance:
         return self.cancel is not None and self.cancel.is_set()
 
 
+def control_mask(config: TalkerConfig, *, end_allowed: bool) -> npt.NDArray[np.bool_]:
+    """True (vocab,) for the ids that must not be drawn: all control ids, but for the end token."""
+    suppressed = np.zeros(config.vocab_size, np.bool_)
+    suppressed[config.vocab_size - _CONTROL_IDS :] = True
+    suppressed[config.codec_eos_token_id] = not end_allowed
+    return suppressed
+
+
 class FrameLoop:
     """Steps a changing set of utterances, one frame of each at a time.
 
@@ -64,11 +72,8 @@ class FrameLoop:
         self._talker = talker
         self._predictor = predictor
         self._eos = config.codec_eos_token_id
-        control = np.zeros(config.vocab_size, np.bool_)
-        control[config.vocab_size - _CONTROL_IDS :] = True
-        self._suppress_early = control.copy()
-        self._suppress = control
-        self._suppress[self._eos] = False
+        self._suppress_early = control_mask(config, end_allowed=False)
+        self._suppress = control_mask(config, end_allowed=True)
         self._waiting: list[Utterance] = []
         self._active: list[Utterance] = []
         self._state: TalkerState = talker.new_state()

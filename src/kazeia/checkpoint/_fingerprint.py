@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ CACHE_FILE = "file-hashes.json"
 _BIG = 1 << 20  # bytes; smaller files are hashed faster than looked up
 _ENTRIES_AT_MOST = 256
 _BLOCK = 1 << 22  # bytes
+_TICK = 50_000_000  # ns; file times move in steps of up to 10 ms
+_COARSE_TICK = 2_000_000_000  # ns; some file systems keep whole seconds
 
 
 def fingerprint(files: Mapping[str, Path], cache: Path | None = None) -> str:
@@ -48,14 +51,16 @@ def file_digests(files: Mapping[str, Path], cache: Path | None = None) -> dict[s
 
 def _digest(path: Path, known: Mapping[str, list[int | str]], fresh: dict[str, list[int | str]]) -> str:
     real = os.path.realpath(path)
+    began = time.time_ns()
     try:
         before = _state(real)
         entry = known.get(real)
         if entry is not None and entry[:3] == before:
             return str(entry[3])
         digest = _hash(real)
-        # A file that changed while it was read has no hash worth remembering.
-        if before[0] >= _BIG and _state(real) == before:
+        # A file that changed while it was read, or may yet change within one tick of its clock, has no
+        # hash worth remembering.
+        if before[0] >= _BIG and _state(real) == before and _settled(before, began):
             fresh[real] = [*before, digest]
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -65,6 +70,13 @@ def _digest(path: Path, known: Mapping[str, list[int | str]], fresh: dict[str, l
 def _state(real: str) -> list[int]:
     status = os.stat(real)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _settled(state: list[int], now: int) -> bool:
+    """True when a later change of the file must show in its times; `now` is in ns since the epoch."""
+    latest = max(state[1:])
+    whole_seconds = all(moment % 1_000_000_000 == 0 for moment in state[1:])
+    return now - latest > (_COARSE_TICK if whole_seconds else _TICK)
 
 
 def _hash(real: str) -> str:

@@ -1,0 +1,87 @@
+"""`kazeia voices`, `convert` and `validate`: what a model holds, and whether it is right."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from kazeia.cli.guard import ERROR, guarded, note
+from kazeia.cli.options import CacheDir, Debug, Model, Quant, Quiet, Threads
+from kazeia.cli.progress import Display
+
+
+def voices(
+    model: Model = None,
+    quant: Quant = "q8",
+    cache_dir: CacheDir = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """List a model's voices and languages."""
+    with guarded(debug):
+        import kazeia
+
+        with (
+            Display(quiet) as display,
+            kazeia.load(model, quant=quant, cache_dir=cache_dir, progress=display.loading) as engine,
+        ):
+            found: dict[str, Any] = {
+                "model": engine.name,
+                "random": engine.is_random,
+                "sample_rate": engine.sample_rate,
+                "voices": list(engine.voices),
+                "languages": ["auto", *engine.languages],
+            }
+        if json:
+            print(json_module.dumps(found, ensure_ascii=False, indent=2))
+            return
+        for kind in ("voices", "languages"):
+            print(f"{kind}:")
+            print("".join(f"  {name}\n" for name in found[kind]), end="")
+
+
+def convert(
+    model: Annotated[str, typer.Argument(help="Checkpoint folder or hub id.", show_default=False)],
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="DIR", help="Where the bundle goes. Default: the cache."),
+    ] = None,
+    quant: Quant = "q8",
+    cache_dir: CacheDir = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Build a model's bundle once, so that later starts are quick; prints its folder."""
+    with guarded(debug):
+        import kazeia
+
+        with Display(quiet) as display:
+            path = kazeia.build_bundle(
+                model, quant=quant, out=output, cache_dir=cache_dir, progress=display.loading
+            )
+        if not quiet:
+            note(f"built {path} ({quant})")
+        print(path)
+
+
+def validate(
+    dump: Annotated[
+        Path, typer.Option("--dump", metavar="FILE", help="Tensors recorded from the official package.")
+    ],
+    model: Model = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Compare a model with a recording of the official package, stage by stage; exit 1 if it differs."""
+    with guarded(debug):
+        import kazeia
+
+        report = kazeia.validate(model, dump, threads=threads)
+        for line in report.lines():
+            print(line)
+        if not report.ok:
+            raise typer.Exit(ERROR)
