@@ -27,7 +27,8 @@ __all__ = ["Official", "Trace", "available", "load"]
 
 @functools.lru_cache(maxsize=4)
 def _load(folder: str, dtype: str) -> Official:
-    return Official(folder, dtype)
+    # Two threads gain nothing on tiny models, and lose much beside another busy process.
+    return Official(folder, dtype, threads=1)
 
 
 def load(folder: Path, dtype: str = "float32") -> Official:

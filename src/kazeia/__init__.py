@@ -1,14 +1,13 @@
 """Kazeia: speech from Qwen3-TTS on an ordinary CPU.
 
-    import kazeia
+import kazeia
 
-    with kazeia.load("path/to/checkpoint") as engine:
-        speech = engine.synthesize("Bonjour !", language="fr", seed=42)
+with kazeia.load("path/to/checkpoint") as engine:
+    speech = engine.synthesize("Bonjour !", language="fr", seed=42)
 """
 
-from kazeia._version import __version__
-from kazeia.budget import FrameBudget
-from kazeia.engine import Engine, Request, load
+from typing import TYPE_CHECKING, Any
+
 from kazeia.errors import (
     AudioError,
     BundleError,
@@ -31,10 +30,33 @@ from kazeia.errors import (
     VoiceError,
     WeightsError,
 )
-from kazeia.models import build_bundle
-from kazeia.sampling import Sampling
-from kazeia.speech import Chunk, Speech, Timings
-from kazeia.validation import validate
+
+if TYPE_CHECKING:
+    from kazeia._version import __version__
+    from kazeia.budget import FrameBudget
+    from kazeia.engine import Engine, Request, load
+    from kazeia.models import ModelInfo, build_bundle, inspect
+    from kazeia.sampling import Sampling
+    from kazeia.speech import Chunk, Speech, Timings
+    from kazeia.validation import Report, validate
+
+# Imported when first used, so that `kazeia --help` does not wait for ONNX Runtime.
+_HOMES = {
+    "Chunk": "speech",
+    "Engine": "engine",
+    "FrameBudget": "budget",
+    "ModelInfo": "models",
+    "Report": "validation",
+    "Request": "engine",
+    "Sampling": "sampling",
+    "Speech": "speech",
+    "Timings": "speech",
+    "__version__": "_version",
+    "build_bundle": "models",
+    "inspect": "models",
+    "load": "engine",
+    "validate": "validation",
+}
 
 __all__ = [
     "AudioError",
@@ -52,9 +74,11 @@ __all__ = [
     "KazeiaWarning",
     "LanguageError",
     "MissingDependencyError",
+    "ModelInfo",
     "ModelNotFoundError",
     "OptionError",
     "PlaybackError",
+    "Report",
     "Request",
     "Sampling",
     "Speech",
@@ -66,6 +90,20 @@ __all__ = [
     "WeightsError",
     "__version__",
     "build_bundle",
+    "inspect",
     "load",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kazeia' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"kazeia.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

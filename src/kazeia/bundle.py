@@ -1,11 +1,11 @@
 """A bundle: everything the engine needs of one checkpoint, ready to run, in one folder.
 
-    manifest.json                        format, version, quantisation, fingerprint, files and hashes
-    config.json, vocab.json, …           the checkpoint's own text files
-    talker.onnx, code_predictor.onnx, codec_decoder.onnx, heads/NN.onnx, and *.weights beside them
-    text_rows.npy                        (text vocab, hidden) float32, the projected text embedding
-    codec_embedding.npy                  (codec vocab, hidden) float32
-    predictor_embedding.npy              (15, codebook, hidden) float32
+manifest.json                        format, version, quantisation, fingerprint, files and hashes
+config.json, vocab.json, …           the checkpoint's own text files
+talker.onnx, code_predictor.onnx, codec_decoder.onnx, heads/NN.onnx, and *.weights beside them
+text_rows.npy                        (text vocab, hidden) float32, the projected text embedding
+codec_embedding.npy                  (codec vocab, hidden) float32
+predictor_embedding.npy              (15, codebook, hidden) float32
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from kazeia.checkpoint._fields import read_json
 from kazeia.checkpoint._fingerprint import file_digests
-from kazeia.checkpoint.config import CodecConfig, GenerationDefaults, ModelConfig
+from kazeia.checkpoint.config import CodecConfig, ModelConfig
+from kazeia.checkpoint.generation import GENERATION_FILE, GenerationDefaults
 from kazeia.errors import BundleError
 
 BUNDLE_FORMAT = "kazeia-bundle"
@@ -70,7 +71,7 @@ def open_bundle(path: Path, hash_cache: Path | None = None) -> Bundle:
     def read(name: str) -> Mapping[str, Any]:
         return read_json(path / name)
 
-    generation = path / "generation_config.json"
+    generation = path / GENERATION_FILE
     return Bundle(
         path=path,
         quant=manifest["quant"],
@@ -80,7 +81,7 @@ def open_bundle(path: Path, hash_cache: Path | None = None) -> Bundle:
             read("speech_tokenizer/config.json"), file=str(path / "speech_tokenizer/config.json")
         ),
         generation=(
-            GenerationDefaults.from_dict(read("generation_config.json"), file=str(generation))
+            GenerationDefaults.from_dict(read(GENERATION_FILE), file=str(generation))
             if generation.is_file()
             else GenerationDefaults()
         ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +27,13 @@ from kazeia.quant import quant_plan
 Progress = Callable[[str, float], None]
 """(what is being done, share of the whole that is done, 0 to 1)."""
 
-_TEXT_FILES = ("config.json", "generation_config.json", "vocab.json", "merges.txt", "speech_tokenizer/config.json")
+_TEXT_FILES = (
+    "config.json",
+    "generation_config.json",
+    "vocab.json",
+    "merges.txt",
+    "speech_tokenizer/config.json",
+)
 _ROWS_AT_ONCE = 2048
 _TEMPORARY = ".building-"
 
@@ -49,7 +55,8 @@ def build_bundle_at(
     quant_plan(quant)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{folder.name}-", dir=folder.parent))
+        temporary = folder.parent / f"{_TEMPORARY}{folder.name}-{secrets.token_hex(8)}"
+        temporary.mkdir()
     except OSError as error:
         raise BundleError(
             f"{folder.parent}: cannot build a bundle here ({error.strerror or error}); "
@@ -132,9 +139,7 @@ def _write_embeddings(folder: Path, weights: TensorFiles, config: TalkerConfig) 
 def _write_text_rows(folder: Path, weights: TensorFiles, config: TalkerConfig) -> None:
     """Project the whole text embedding once; spec §2.3."""
     rows, inner, width = config.text_vocab_size, config.text_hidden_size, config.transformer.hidden_size
-    session = ort.InferenceSession(
-        text_projection_graph(weights, config), providers=["CPUExecutionProvider"]
-    )
+    session = ort.InferenceSession(text_projection_graph(weights, config), providers=["CPUExecutionProvider"])
     table = np.lib.format.open_memmap(folder / "text_rows.npy", "w+", np.float32, (rows, width))
     for start in range(0, rows, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, rows)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,8 @@ from kazeia.sampling import (
     PREDICTOR_DEFAULTS,
     TALKER_DEFAULTS,
     Sampling,
-    resolve_sampling,
+    SamplingChoice,
+    choose_sampling,
 )
 from kazeia.speech import Chunk, Speech, Timings
 from kazeia.text.clean import check_text
@@ -40,7 +40,6 @@ from kazeia.text.languages import resolve_language, resolve_voice
 from kazeia.text.segments import split_text
 
 I64 = npt.NDArray[np.int64]
-SamplingChoice = Sampling | Literal["official"] | None
 
 SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
 MAX_BATCH = 8  # utterances generated side by side
@@ -126,9 +125,7 @@ class Engine:
         """Hz."""
         self.voices: tuple[str, ...] = tuple(talker.spk_id)
         """The voices' names; the first is the default."""
-        self.languages: tuple[str, ...] = tuple(
-            name for name in talker.codec_language_id if not name.endswith("_dialect")
-        )
+        self.languages: tuple[str, ...] = talker.languages
         """The languages' names, besides "auto"."""
 
     def __enter__(self) -> Engine:
@@ -256,6 +253,20 @@ class Engine:
         )
         return self._chunks(model, self._check(model, request), chunk_frames)
 
+    def talker_sampling(self, choice: SamplingChoice = None) -> Sampling:
+        """How codebook 0 is drawn for a call's `sampling` argument: what "official" or None stand for."""
+        generation = self._open().bundle.generation
+        return choose_sampling(
+            choice, generation.talker_sampling(), OFFICIAL_TALKER, TALKER_DEFAULTS, "KZTTS_"
+        )
+
+    def predictor_sampling(self, choice: SamplingChoice = None) -> Sampling:
+        """How codebooks 1–15 are drawn for a call's `predictor_sampling` argument."""
+        generation = self._open().bundle.generation
+        return choose_sampling(
+            choice, generation.predictor_sampling(), OFFICIAL_PREDICTOR, PREDICTOR_DEFAULTS, "KZTTS_CP_"
+        )
+
     def _open(self) -> Model:
         model = self._model
         if model is None:
@@ -268,8 +279,8 @@ class Engine:
         voice = resolve_voice(request.voice, self.voices)
         language = resolve_language(request.language, self.languages)
         seed = draw_seed() if request.seed is None else check_seed(request.seed)
-        sampling = self._sampling(request.sampling, "sampling")
-        predictor_sampling = self._sampling(request.predictor_sampling, "predictor_sampling")
+        sampling = self.talker_sampling(request.sampling)
+        predictor_sampling = self.predictor_sampling(request.predictor_sampling)
         if request.layout not in ("whole", "streamed"):
             raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
         limit = request.max_frames
@@ -290,33 +301,6 @@ class Engine:
                 )
             )
         return _Job(request, voice, language or "auto", seed, utterances)
-
-    def _sampling(self, choice: SamplingChoice, which: Literal["sampling", "predictor_sampling"]) -> Sampling:
-        """The argument, else the environment, else the checkpoint, else the defaults."""
-        defaults, official, prefix = {
-            "sampling": (TALKER_DEFAULTS, OFFICIAL_TALKER, "KZTTS_"),
-            "predictor_sampling": (PREDICTOR_DEFAULTS, OFFICIAL_PREDICTOR, "KZTTS_CP_"),
-        }[which]
-        if choice is not None and choice != "official" and not isinstance(choice, Sampling):
-            raise OptionError(f'{which} is {choice!r}; expected a Sampling, "official" or None')
-        if isinstance(choice, Sampling):
-            return choice
-        base = self._checkpoint_sampling(official if choice == "official" else defaults, which)
-        return base if choice == "official" else resolve_sampling(None, prefix, base, os.environ)
-
-    def _checkpoint_sampling(self, base: Sampling, which: str) -> Sampling:
-        """`base` with what generation_config.json sets; spec §4.4."""
-        g = self._open().bundle.generation
-        if which == "sampling":
-            found = (g.do_sample, g.temperature, g.top_k, g.top_p, g.repetition_penalty)
-        else:
-            found = (g.subtalker_dosample, g.subtalker_temperature, g.subtalker_top_k, g.subtalker_top_p, None)
-        do_sample, *values = found
-        names = ("temperature", "top_k", "top_p", "repetition_penalty")
-        changes = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        if do_sample is False:
-            changes["temperature"] = 0.0
-        return base.replace(**changes)
 
     def _instruct(self, model: Model, instruct: str | None) -> str | None:
         if instruct is None or instruct == "":
@@ -342,7 +326,10 @@ class Engine:
             )
         if asked is not None and asked > room:
             raise OptionError(f"max_frames is {asked}; beside this text there is room for {room}")
-        return asked if asked is not None else min(room, self._budget.limit(text))
+        if asked is not None:
+            return asked
+        longest = self._open().bundle.generation.max_new_tokens or room
+        return min(room, longest, self._budget.limit(text))
 
     def _finish(self, model: Model, job: _Job) -> Speech:
         """Decode a generated job."""

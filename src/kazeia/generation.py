@@ -39,6 +39,7 @@ class Utterance:
     cancel: threading.Event | None = None
 
     codes: list[I64] = field(default_factory=list)  # one (16,) per frame
+    history: list[int] = field(default_factory=list)  # the codes 0 drawn so far
     finish_reason: FinishReason | None = None
     prefill_s: float = 0.0
     talker_s: float = 0.0  # wall time of the steps it took part in, shared or not
@@ -118,10 +119,7 @@ class FrameLoop:
             return
         started = time.perf_counter()
         embeds = np.stack(
-            [
-                self._predictor.embed(u.codes[-1]) + u.prompt.text_row(len(u.codes) - 1)
-                for u in self._active
-            ]
+            [self._predictor.embed(u.codes[-1]) + u.prompt.text_row(len(u.codes) - 1) for u in self._active]
         )
         hidden, logits = self._talker.step(self._state, embeds)
         took = time.perf_counter() - started
@@ -148,13 +146,12 @@ class FrameLoop:
     def _sample_first_codes(self) -> None:
         """Draw codebook 0 of every row; those that draw the end token leave."""
         for u in self._active:
-            history = [int(frame[0]) for frame in u.codes]
             suppress = self._suppress_early if len(u.codes) < MIN_FRAMES else self._suppress
-            code0 = sample(u.logits, history, u.sampling, u.streams[0], suppress, "talker logits")
+            code0 = sample(u.logits, u.history, u.sampling, u.streams[0], suppress, "talker logits")
             if code0 == self._eos:
                 u.finish_reason = "stop"
             else:
-                u.codes.append(np.array([code0], np.int64))
+                u.history.append(code0)
         self._leave()
 
     def _predict(self) -> None:
@@ -165,12 +162,12 @@ class FrameLoop:
         frames = self._predictor.frame(
             self._predictor_state,
             np.stack([u.hidden for u in self._active]),
-            np.concatenate([u.codes[-1] for u in self._active]),
+            np.array([u.history[-1] for u in self._active]),
             self._choose(),
         )
         took = time.perf_counter() - started
         for row, u in enumerate(self._active):
-            u.codes[-1] = frames[row]
+            u.codes.append(frames[row])
             u.predictor_s += took
             if len(u.codes) >= u.max_frames:
                 u.finish_reason = "limit"
@@ -178,7 +175,7 @@ class FrameLoop:
 
     def _choose(self) -> Callable[[int, F32], int]:
         """How the rows draw codes 1–15: the penalty looks at the codes already in the frame."""
-        drawn = [[int(u.codes[-1][0])] for u in self._active]
+        drawn = [u.history[-1:] for u in self._active]
 
         def choose(row: int, logits: F32) -> int:
             u = self._active[row]

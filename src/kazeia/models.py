@@ -28,13 +28,60 @@ class OpenModel:
     is_random: bool
 
 
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model says of itself, without being loaded."""
+
+    name: str
+    """The name it was asked for by."""
+    path: Path
+    """Its folder."""
+    type: str
+    """"custom_voice", "base" or "voice_design"."""
+    size: str
+    """"0b6" or "1b7"."""
+    voices: tuple[str, ...]
+    """Preset voices; the first is the default."""
+    languages: tuple[str, ...]
+    """Languages, besides "auto"."""
+    sample_rate: int
+    """Hz."""
+    is_random: bool
+    """Whether the weights are random numbers, and the sound therefore noise."""
+
+
+def inspect(model: str | os.PathLike[str] | None = None, *, cache_dir: str | Path | None = None) -> ModelInfo:
+    """Read a model's description. Nothing is built or loaded. Raises CheckpointError or BundleError."""
+    name, cache = model_name(model), cache_folder(cache_dir)
+    folder = Path(name).expanduser()
+    opened: Bundle | Checkpoint
+    if is_bundle(folder):
+        opened = open_bundle(folder, cache)
+    else:
+        with _checkpoint(name, cache) as opened:
+            pass
+    talker = opened.config.talker
+    return ModelInfo(
+        name=name,
+        path=opened.path,
+        type=opened.config.tts_model_type,
+        size=opened.config.tts_model_size,
+        voices=tuple(talker.spk_id),
+        languages=talker.languages,
+        sample_rate=opened.codec_config.sample_rate,
+        is_random=name.startswith(RANDOM),
+    )
+
+
 def cache_folder(cache_dir: str | Path | None = None) -> Path:
     """The cache: `cache_dir`, else KAZEIA_CACHE, else the platform's cache folder for kazeia."""
     chosen = cache_dir or os.environ.get("KAZEIA_CACHE")
-    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("kazeia", appauthor=False))
+    return (
+        Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("kazeia", appauthor=False))
+    )
 
 
-def model_name(model: str | Path | None) -> str:
+def model_name(model: str | os.PathLike[str] | None) -> str:
     """The name given, else KAZEIA_MODEL. Raises ModelNotFoundError when there is neither."""
     name = os.fspath(model) if model is not None else os.environ.get("KAZEIA_MODEL", "")
     if not name:

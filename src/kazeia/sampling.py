@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -136,6 +137,32 @@ def resolve_sampling(
                 f"environment variable {name} is {text!r}; it must be {wanted}, as in {example}"
             ) from None
     return sampling
+
+
+SamplingChoice = Sampling | Literal["official"] | None
+"""What a caller may give: settings, the name of the official ones, or None for the usual ones."""
+
+
+def choose_sampling(
+    choice: SamplingChoice,
+    checkpoint: Mapping[str, float],
+    official: Sampling,
+    defaults: Sampling,
+    prefix: Literal["KZTTS_", "KZTTS_CP_"],
+) -> Sampling:
+    """The settings that `choice` stands for.
+
+    A Sampling is taken as it is; "official" is `official` with the checkpoint's values; None is
+    `defaults` with the checkpoint's values, then the environment's. Raises OptionError for anything
+    else, and for a variable that cannot be read.
+    """
+    if isinstance(choice, Sampling):
+        return choice
+    if choice is None:
+        return resolve_sampling(None, prefix, defaults.replace(**checkpoint), os.environ)
+    if choice == "official":
+        return official.replace(**checkpoint)
+    raise OptionError(f'sampling is {choice!r}; it must be a Sampling, "official" or None')
 
 
 _ENVIRONMENT: tuple[tuple[str, str, type[int] | type[float]], ...] = (

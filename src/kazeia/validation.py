@@ -98,9 +98,7 @@ def validate(
     """
     info, tensors = read_dump(Path(dump))
     count = resolve_threads(threads)
-    opened = open_model(
-        os.fspath(model), quant, None if cache_dir is None else os.fspath(cache_dir), None
-    )
+    opened = open_model(os.fspath(model), quant, None if cache_dir is None else os.fspath(cache_dir), None)
     runner = Model(opened.bundle, count)
     _check_same_model(runner, info, Path(dump))
     stages = _prompt_stages(runner, info, tensors)
@@ -129,7 +127,9 @@ def read_dump(folder: Path) -> tuple[dict[str, Any], Tensors]:
     missing += [k for k in ("text", "voice", "language", "instruct", "layout", "seed") if k not in info]
     if missing:
         raise OptionError(f"{folder}: the dump lacks {', '.join(missing)}; make it again")
-    return info, {name: array.astype("f") if array.dtype.kind == "f" else array for name, array in tensors.items()}
+    return info, {
+        name: array.astype("f") if array.dtype.kind == "f" else array for name, array in tensors.items()
+    }
 
 
 def relative_error(ours: F32, theirs: F32) -> float:
@@ -163,7 +163,9 @@ def _check_same_model(model: Model, info: Mapping[str, Any], dump: Path) -> None
     for key, value in ours.items():
         found = info.get("model", {}).get(key)
         if found != value:
-            raise ConfigError(f"{dump}: a dump of another model: {key} is {found!r}, this model has {value!r}")
+            raise ConfigError(
+                f"{dump}: a dump of another model: {key} is {found!r}, this model has {value!r}"
+            )
 
 
 def _tensor_stage(name: str, ours: F32, theirs: F32) -> Stage:
@@ -230,7 +232,8 @@ def _predictor_stage(model: Model, t: Tensors) -> Stage:
     hidden = t["talker_hidden"][len(t["prompt_rows"]) - 1 :]
     ours = np.stack([model.predictor.logits(h, c) for h, c in zip(hidden, codes, strict=True)])
     same = ours.argmax(-1) == t["predictor_logits"].argmax(-1)
-    error = relative_error(ours.reshape(-1, ours.shape[-1]), t["predictor_logits"].reshape(-1, ours.shape[-1]))
+    width = ours.shape[-1]
+    error = relative_error(ours.reshape(-1, width), t["predictor_logits"].reshape(-1, width))
     stage = _count_stage("predictor, teacher-forced", same, "codes", f", relative error {error:.1e}")
     return Stage(stage.name, stage.result, stage.ok and error <= RELATIVE_TOLERANCE)
 
@@ -259,7 +262,7 @@ def _free_stage(model: Model, info: Mapping[str, Any], t: Tensors) -> Stage:
         frame, book = (int(i) for i in np.argwhere(~same)[0])
         scores = t["talker_logits"][frame] if book == 0 else t["predictor_logits"][frame, book - 1]
         best, second = np.sort(scores)[::-1][:2]
-        note = f", first difference at frame {frame}, codebook {book} (the dump's margin there: {best - second:.1e})"
+        note = f", first difference at frame {frame}, codebook {book} (margin there: {best - second:.1e})"
     return _count_stage("free greedy run", same, "codes", note)
 
 

@@ -11,12 +11,12 @@ from tiny_checkpoint import CODEC_CONFIG, CONFIG, GENERATION, changed
 
 from kazeia.checkpoint import (
     CodecConfig,
-    GenerationDefaults,
     ModelConfig,
     needs_projection,
 )
 from kazeia.checkpoint._fields import read_json
 from kazeia.checkpoint.config import check_pair
+from kazeia.checkpoint.generation import GenerationDefaults
 from kazeia.errors import ConfigError
 
 
@@ -58,14 +58,8 @@ def _keys(data: dict[str, Any], prefix: str = "") -> list[str]:
     return keys
 
 
-_MAY_BE_ABSENT = {
-    "hidden_act",
-    "attention_bias",
-    "rope_scaling",
-    "sliding_window",
-    "layer_types",
-    "an_unknown_key",
-}
+_VARIANTS = {"hidden_act", "attention_bias", "rope_scaling", "sliding_window"}
+_MAY_BE_ABSENT = _VARIANTS | {"layer_types", "an_unknown_key"}
 _REQUIRED = [key for key in _keys(CONFIG) if key.split(".")[-1] not in _MAY_BE_ABSENT]
 _CODEC_REQUIRED = [
     key
@@ -93,7 +87,7 @@ def test_the_codec_config_names_missing_and_wrong_keys(key: str, value: Any) -> 
         CodecConfig.from_dict(changed(CODEC_CONFIG, key, value), file="codec.json")
 
 
-@pytest.mark.parametrize("key", sorted(_MAY_BE_ABSENT - {"layer_types", "an_unknown_key"}))
+@pytest.mark.parametrize("key", sorted(_VARIANTS))
 @pytest.mark.parametrize("stack", ["talker_config", "talker_config.code_predictor_config"])
 def test_keys_that_only_name_variants_may_be_absent(stack: str, key: str) -> None:
     assert ModelConfig.from_dict(changed(CONFIG, f"{stack}.{key}", ...)) == ModelConfig.from_dict(CONFIG)
@@ -172,9 +166,9 @@ def test_a_codec_that_cannot_be_run_is_refused_by_name(path: str, value: Any) ->
 
 
 def test_another_model_is_told_with_what_was_found_and_expected() -> None:
-    with pytest.raises(ConfigError, match='"llama".*"qwen3_tts"'):
+    with pytest.raises(ConfigError, match=r'"llama".*"qwen3_tts"'):
         ModelConfig.from_dict({"model_type": "llama"})
-    with pytest.raises(ConfigError, match='model_type: missing.*"qwen3_tts"'):
+    with pytest.raises(ConfigError, match=r'model_type: missing.*"qwen3_tts"'):
         ModelConfig.from_dict({"hidden_size": 1})
 
 

@@ -40,7 +40,12 @@ CONFIG: dict[str, Any] = {
     "an_unknown_key": {"is": "ignored"},
     "talker_config": {
         **_STACK,
-        "rope_scaling": {"type": "default", "rope_type": "default", "mrope_section": [4, 2, 2], "interleaved": True},
+        "rope_scaling": {
+            "type": "default",
+            "rope_type": "default",
+            "mrope_section": [4, 2, 2],
+            "interleaved": True,
+        },
         "vocab_size": 128,
         "text_vocab_size": 300,
         "text_hidden_size": 32,
@@ -62,7 +67,7 @@ CONFIG: dict[str, Any] = {
             "layer_types": ["full_attention"],
         },
     },
-}  # fmt: skip
+}
 CODEC_CONFIG: dict[str, Any] = {
     "model_type": "qwen3_tts_tokenizer_12hz",
     "input_sample_rate": 24000,

@@ -12,17 +12,16 @@ from kazeia.checkpoint._fingerprint import fingerprint
 from kazeia.checkpoint.config import (
     CODEC_CONFIG_FILE,
     CONFIG_FILE,
-    GENERATION_FILE,
     CodecConfig,
     CodecDecoderConfig,
     CodePredictorConfig,
-    GenerationDefaults,
     ModelConfig,
     TalkerConfig,
     TransformerConfig,
     check_pair,
     needs_projection,
 )
+from kazeia.checkpoint.generation import GENERATION_FILE, GenerationDefaults
 from kazeia.checkpoint.resolve import CODEC_FOLDER, TOKENIZER_FILES, resolve_folder
 from kazeia.checkpoint.safetensors import TensorFiles
 

@@ -18,7 +18,6 @@ MODEL_TYPE = "qwen3_tts"
 TOKENIZER_TYPE = "qwen3_tts_tokenizer_12hz"
 CONFIG_FILE = "config.json"
 CODEC_CONFIG_FILE = "speech_tokenizer/config.json"
-GENERATION_FILE = "generation_config.json"
 
 # ONNX Runtime's GroupQueryAttention takes head sizes in steps of 16 only.
 HEAD_STEP = 16
@@ -108,6 +107,11 @@ class TalkerConfig:
     codec_language_id: Mapping[str, int]
     spk_id: Mapping[str, int]
     spk_is_dialect: Mapping[str, str | None]  # the dialect's name in codec_language_id, or None
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that may be asked for; dialects come with their voices (spec §2.4)."""
+        return tuple(name for name in self.codec_language_id if not name.endswith("_dialect"))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, file: str = CONFIG_FILE, path: str = "") -> TalkerConfig:
@@ -281,39 +285,6 @@ class CodecConfig:
                 "decoder_config.upsample_rates and decoder_config.upsampling_ratios",
             )
         return cls(fields.integer("output_sample_rate"), rate, decoder)
-
-
-@dataclass(frozen=True)
-class GenerationDefaults:
-    """`generation_config.json` (spec §4.4); a key that is absent, or a missing file, gives None."""
-
-    do_sample: bool | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    repetition_penalty: float | None = None
-    subtalker_dosample: bool | None = None
-    subtalker_temperature: float | None = None
-    subtalker_top_k: int | None = None
-    subtalker_top_p: float | None = None
-    max_new_tokens: int | None = None  # frames
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, file: str = GENERATION_FILE) -> GenerationDefaults:
-        """Read the sampling defaults; only types are checked here, ranges where they are used."""
-        fields = Fields(data, file)
-        return cls(
-            do_sample=fields.maybe_boolean("do_sample"),
-            temperature=fields.maybe_number("temperature"),
-            top_k=fields.maybe_integer("top_k"),
-            top_p=fields.maybe_number("top_p"),
-            repetition_penalty=fields.maybe_number("repetition_penalty"),
-            subtalker_dosample=fields.maybe_boolean("subtalker_dosample"),
-            subtalker_temperature=fields.maybe_number("subtalker_temperature"),
-            subtalker_top_k=fields.maybe_integer("subtalker_top_k"),
-            subtalker_top_p=fields.maybe_number("subtalker_top_p"),
-            max_new_tokens=fields.maybe_integer("max_new_tokens"),
-        )
 
 
 def needs_projection(config: ModelConfig) -> bool:

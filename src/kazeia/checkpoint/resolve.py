@@ -13,10 +13,10 @@ from kazeia.checkpoint._fields import read_json
 from kazeia.checkpoint.config import (
     CODEC_CONFIG_FILE,
     CONFIG_FILE,
-    GENERATION_FILE,
     MODEL_TYPE,
     TOKENIZER_TYPE,
 )
+from kazeia.checkpoint.generation import GENERATION_FILE
 from kazeia.checkpoint.safetensors import read_weight_map
 from kazeia.errors import CheckpointError, ConfigError, ModelNotFoundError, WeightsError
 

@@ -19,7 +19,7 @@ ERROR, LIMIT, INTERRUPTED = 1, 3, 130
 
 def note(message: str, kind: str = "") -> None:
     """One line on standard error; it survives a closed standard error."""
-    line = " ".join(f"kazeia: {kind + ': ' if kind else ''}{message}".split("\n"))
+    line = f"kazeia: {kind + ': ' if kind else ''}{' '.join(message.splitlines())}"
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(line, file=sys.stderr, flush=True)
 

@@ -15,27 +15,22 @@ from kazeia.cli.progress import Display
 
 def voices(
     model: Model = None,
-    quant: Quant = "q8",
     cache_dir: CacheDir = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """List a model's voices and languages."""
     with guarded(debug):
         import kazeia
 
-        with (
-            Display(quiet) as display,
-            kazeia.load(model, quant=quant, cache_dir=cache_dir, progress=display.loading) as engine,
-        ):
-            found: dict[str, Any] = {
-                "model": engine.name,
-                "random": engine.is_random,
-                "sample_rate": engine.sample_rate,
-                "voices": list(engine.voices),
-                "languages": ["auto", *engine.languages],
-            }
+        info = kazeia.inspect(model, cache_dir=cache_dir)
+        found: dict[str, Any] = {
+            "model": info.name,
+            "random": info.is_random,
+            "sample_rate": info.sample_rate,
+            "voices": list(info.voices),
+            "languages": ["auto", *info.languages],
+        }
         if json:
             print(json_module.dumps(found, ensure_ascii=False, indent=2))
             return
@@ -73,14 +68,17 @@ def validate(
         Path, typer.Option("--dump", metavar="FILE", help="Tensors recorded from the official package.")
     ],
     model: Model = None,
+    quant: Quant = "f32",
     threads: Threads = None,
+    cache_dir: CacheDir = None,
     debug: Debug = False,
 ) -> None:
     """Compare a model with a recording of the official package, stage by stage; exit 1 if it differs."""
     with guarded(debug):
         import kazeia
+        from kazeia.models import model_name
 
-        report = kazeia.validate(model, dump, threads=threads)
+        report = kazeia.validate(model_name(model), dump, quant=quant, threads=threads, cache_dir=cache_dir)
         for line in report.lines():
             print(line)
         if not report.ok:

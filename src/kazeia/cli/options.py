@@ -25,5 +25,7 @@ CacheDir = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--cache-dir", metavar="DIR", help="Where built bundles are kept. Default: KAZEIA_CACHE."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors still show.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings and errors still show.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -51,7 +51,10 @@ class _Order:
         self, engine: Engine, which: Literal["sampling", "predictor_sampling"], changes: dict[str, Any]
     ) -> Sampling | Literal["official"] | None:
         choice: Literal["official"] | None = "official" if self.official else None
-        return engine._sampling(choice, which).replace(**changes) if changes else choice
+        if not changes:
+            return choice
+        settings = engine.talker_sampling if which == "sampling" else engine.predictor_sampling
+        return settings(choice).replace(**changes)
 
 
 def say(
@@ -265,13 +268,12 @@ def _report(order: _Order, speech: Speech, random: bool, quiet: bool) -> None:
         )
         if random:
             note("this model's weights are random numbers, so the sound is noise, not speech")
-    if limit:
-        if not quiet:
-            note(
-                f"stopped at the limit of {speech.timings.frames} frames before the model ended by itself; "
-                "the audio up to there is kept (try another --seed, or raise --max-frames)",
-                "warning",
-            )
+    if limit:  # said even when quiet: an exit code wants its reason
+        note(
+            f"stopped at the limit of {speech.timings.frames} frames before the model ended by itself; "
+            "the audio up to there is kept (try another --seed, or raise --max-frames)",
+            "warning",
+        )
         raise typer.Exit(LIMIT)
 
 

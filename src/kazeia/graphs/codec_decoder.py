@@ -69,9 +69,7 @@ class _Stream:
         bias = g.weight(f"{name}.bias", self.get(f"{name}.conv.bias", width))
         whole = self.extend(x, name, kernel - 1, width)
         taps = [
-            g.op(
-                "Mul", self._tap(whole, j, kernel - 1), g.weight(f"{name}.tap{j}", weight[:, 0, j].copy())
-            )
+            g.op("Mul", self._tap(whole, j, kernel - 1), g.weight(f"{name}.tap{j}", weight[:, 0, j].copy()))
             for j in range(kernel)
         ]
         return g.op("Sum", *taps, bias)
@@ -111,9 +109,7 @@ def build_codec_decoder(
         x = s.causal_conv(x, "pre_conv", config.codebook_dim, config.latent_dim, 3)
         x = _pre_transformer(s, x, config)
         for i, ratio in enumerate(config.upsampling_ratios):
-            x = s.transposed_conv(
-                x, f"upsample.{i}.0", config.latent_dim, config.latent_dim, ratio, ratio
-            )
+            x = s.transposed_conv(x, f"upsample.{i}.0", config.latent_dim, config.latent_dim, ratio, ratio)
             x = _convnext(s, x, f"upsample.{i}.1", config.latent_dim)
         width = config.decoder_dim
         x = s.causal_conv(x, "decoder.0", config.latent_dim, width, 7)

@@ -102,9 +102,7 @@ def split(g: GraphBuilder, x: str, sizes: Sequence[int]) -> list[str]:
     return g.ops("Split", x, g.ints(*sizes), outputs=(None,) * len(sizes), axis=-1)
 
 
-def swiglu(
-    g: GraphBuilder, x: str, name: str, gate: F32, up: F32, down: F32, fmt: Format = "f32"
-) -> str:
+def swiglu(g: GraphBuilder, x: str, name: str, gate: F32, up: F32, down: F32, fmt: Format = "f32") -> str:
     """W_down(SiLU(W_gate x) ⊙ W_up x); gate and up are read as one matrix."""
     both = linear(g, x, f"{name}.gate_up", np.concatenate([gate, up]), fmt=fmt)
     a, b = split(g, both, (gate.shape[0], up.shape[0]))

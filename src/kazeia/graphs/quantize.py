@@ -84,7 +84,8 @@ def _fit(blocks: F32, bits: int) -> tuple[npt.NDArray[np.int16], F32]:
 
 
 def _pack(codes: npt.NDArray[np.int16], bits: int) -> U8:
-    unsigned = (codes + (1 << (bits - 1))).astype(np.uint8)
+    unsigned: U8 = (codes + (1 << (bits - 1))).astype(np.uint8)
     if bits == 8:
         return unsigned
-    return unsigned[..., 0::2] | (unsigned[..., 1::2] << 4)
+    pairs: U8 = np.bitwise_or(unsigned[..., 0::2], unsigned[..., 1::2] << 4, dtype=np.uint8)
+    return pairs

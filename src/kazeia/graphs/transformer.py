@@ -18,10 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from kazeia.checkpoint.config import TransformerConfig
-from kazeia.quant import Format
-from kazeia.rope import rope_tables
 from kazeia.graphs.builder import CONTRIB, GraphBuilder
 from kazeia.graphs.layers import F32, add_rms_norm, linear, rms_norm, split, swiglu
+from kazeia.quant import Format
+from kazeia.rope import rope_tables
 
 
 class Weights(Protocol):
@@ -144,9 +144,7 @@ def transformer(
     return rows.unflatten(g, final, width)
 
 
-def _head_norm(
-    g: GraphBuilder, rows: Rows, x: str, name: str, weight: F32, heads: int, eps: float
-) -> str:
+def _head_norm(g: GraphBuilder, rows: Rows, x: str, name: str, weight: F32, heads: int, eps: float) -> str:
     """RMSNorm of each head: (rows, heads·head_dim) → (batch, seq, heads·head_dim)."""
     head_dim = weight.shape[0]
     per_head = rms_norm(g, rows.unflatten(g, x, heads, head_dim), name, weight, eps)

@@ -105,7 +105,7 @@ class CodePredictor:
 
     def embed(self, codes: I64) -> F32:
         """The talker's next input (hidden,) for one frame (16,), text not yet added; spec §2.5."""
-        total = self._codec_embedding[codes[0]].copy()
+        total: F32 = self._codec_embedding[codes[0]].copy()
         for k, code in enumerate(codes[1:]):
             total += self._embeddings[k, code]
         return total

@@ -67,7 +67,7 @@ def make_checkpoint(
     return target
 
 
-def random_model_path(name: str, cache: str | os.PathLike[str]) -> Path:
+def random_model_path(name: str, cache: str | os.PathLike[str], progress: Progress | None = None) -> Path:
     """Return the folder of a random model named "random:<preset>" or "random:<preset>@<seed>".
 
     Made on first use below `cache`, then reused; the folder's name carries a version, so a newer recipe
@@ -76,6 +76,7 @@ def random_model_path(name: str, cache: str | os.PathLike[str]) -> Path:
     Args:
         name: such as "random:tiny", "random:0.6b" or "random:tiny@7"; without a seed it is 0.
         cache: folder for checkpoints; made when missing.
+        progress: as in `make_checkpoint`; not called when the model is there already.
 
     Raises:
         ModelNotFoundError: the name is not of that form, or the preset is unknown.
@@ -92,7 +93,7 @@ def random_model_path(name: str, cache: str | os.PathLike[str]) -> Path:
     if _taken(target):
         return target
     try:
-        return make_checkpoint(target, match["preset"], seed)
+        return make_checkpoint(target, match["preset"], seed, progress)
     except CheckpointError:
         if _taken(target):  # another process was first; its checkpoint is the same
             return target

@@ -130,7 +130,7 @@ class Shape:
     model_type: str = "custom_voice"
     """`tts_model_type`: "custom_voice" or "voice_design"."""
     end_gain: float = 0.1
-    """Size of the end token's logit beside the others': 0.1 never ends, 3.5 ends after some ten frames."""
+    """Size of the end token's logit beside the others': 0.1 never ends, 4 ends after some ten frames."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that no model of this kind can have, by name."""
@@ -305,7 +305,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             encoder_codebook_dim=12,
         ),
         # Speech that ends by itself, after some ten frames.
-        "tiny-ends": replace(_TINY, end_gain=3.5),
+        "tiny-ends": replace(_TINY, end_gain=4.0),
         # A voice described in words: no speakers, instruct taken.
         "tiny-design": replace(
             _TINY,

@@ -333,5 +333,5 @@ def _codec_encoder(shape: Shape) -> Iterator[Tensor]:
         for layer in range(layers):
             book = f"{prefix}.layers.{layer}.codebook"
             # Each stage codes what the one before left over.
-            yield from _codebook(book, "embed_sum", shape.codebook, width, 0.9**layer)
+            yield from _codebook(book, "embed_sum", shape.codebook, width, math.prod([0.9] * layer))
             yield Tensor(f"{book}.initialized", (1,), 0.0, 1.0)

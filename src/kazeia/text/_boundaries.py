@@ -1,4 +1,4 @@
-"""Where a text may be cut: lines, sentences, clauses, words, and graphemes.
+"""Where a text may be cut: lines, sentences, clauses, words, joints of words, and graphemes.
 
 Each function returns cut positions, in order: the index at which the next piece begins, behind the
 marks, the closing quotes and the white space that belong to the piece before.
@@ -19,7 +19,8 @@ class Level(IntEnum):
     SENTENCE = 1
     CLAUSE = 2
     WORD = 3
-    LENGTH = 4
+    JOINT = 4
+    LENGTH = 5
 
 
 _SURE_CLOSERS = "”’›」』）)］\\]】〉》〕｝}〗＂"
@@ -36,8 +37,8 @@ _SENTENCE = re.compile(f"(?P<mark>[.!?…⋯‥{_WIDE_STOPS}]+){_CLOSING}(?P<spa
 _CLAUSE = re.compile(f"(?P<mark>[,;:]+|[{_WIDE_COMMAS}]+|[—―]+|–(?=\\s)){_CLOSING}(?P<space>\\s*)")
 # A space before closing punctuation, or behind an opening quote, is no place to breathe.
 _WORD = re.compile(f"(?<![\\s\u200b«‹„“‘¿¡(])[\\s\u200b]+(?![\\s\u200b!?:;,.…»›)%—–{_SURE_CLOSERS}])")
-# Inside long words and addresses.
-_SOFT = re.compile(r"[/?&=\-_.,;:+#@~|\\]+(?=[^\W_])")
+# Inside compound words and addresses.
+_JOINT = re.compile(r"[/?&=\-_.,;:+#@~|\\]+(?=[^\W_])")
 
 _TITLES = frozenset({
     "mr", "mrs", "ms", "dr", "prof", "sr", "sra", "srta", "dra", "jr", "st", "mme", "mlle", "vs", "bzw", "ca",
@@ -61,6 +62,8 @@ def cuts(text: str, start: int, end: int, level: Level, step: int) -> list[int]:
         found: Iterator[int] = (match.end() for match in _LINE.finditer(text, start, end))
     elif level is Level.WORD:
         found = (match.end() for match in _WORD.finditer(text, start, end))
+    elif level is Level.JOINT:
+        found = (match.end() for match in _JOINT.finditer(text, start, end))
     else:
         found = _stops(text, start, end, level)
     return sorted({cut for cut in found if start < cut < end and not _tears(text, cut)})
@@ -123,11 +126,10 @@ def _sentence_level(text: str, match: re.Match[str]) -> Level | None:
 
 
 def _lengths(text: str, start: int, end: int, step: int) -> Iterator[int]:
-    """Cuts every `step` of width or a little later, from half of it on behind soft marks."""
-    soft = {match.end() for match in _SOFT.finditer(text, start, end)}
+    """Cuts every `step` of width, or a little later where a grapheme is in the way."""
     filled = width(text[start])
     for at in range(start + 1, end):
-        if (filled >= step or (at in soft and filled >= step // 2)) and not _sticks(text, at):
+        if filled >= step and not _sticks(text, at):
             yield at
             filled = 0
         filled += width(text[at])

@@ -15,7 +15,14 @@ from kazeia.text.clean import is_speakable
 MAX_CHARS = 300
 
 # What a cut costs, against the squared relative distance of a segment from the even size.
-_CUT_COST = {Level.LINE: 0.0, Level.SENTENCE: 0.1, Level.CLAUSE: 0.6, Level.WORD: 1.5, Level.LENGTH: 4.0}
+_CUT_COST = {
+    Level.LINE: 0.0,
+    Level.SENTENCE: 0.1,
+    Level.CLAUSE: 0.6,
+    Level.WORD: 1.5,
+    Level.JOINT: 2.5,
+    Level.LENGTH: 4.0,
+}
 # A segment with nothing to say in it is lost, so it is made only when nothing else fits.
 _SILENT_COST = 100.0
 # Pieces cut by length are this part of a segment, so that they can still be packed evenly.
@@ -36,8 +43,9 @@ def split_text(text: str, max_chars: int | None = MAX_CHARS) -> list[str]:
     """Cut `text` into segments of at most `max_chars` Latin characters, of about even size.
 
     A full-width character counts as three, a run of white space as one. A text that fits is one
-    segment, unchanged; None never cuts. Cuts fall at line ends, then behind sentences, clauses and
-    words, then at a length, never inside a grapheme (one longer than the limit stays whole).
+    segment, unchanged; None never cuts. Cuts fall at line ends, then behind sentences, clauses,
+    words and joints of words, then at a length, never inside a grapheme (one longer than the limit
+    stays whole).
     White space around a segment is dropped, and so is a segment that holds nothing to say.
     Raises OptionError when `max_chars` is not an integer above 0.
     """
@@ -81,7 +89,7 @@ def _pieces(text: str, widths: list[int], limit: int) -> list[_Piece]:
             keep(start, stop, outer)
             return
         at_level = cuts(text, start, end, level, step)
-        if level is Level.WORD:
+        if level in (Level.WORD, Level.JOINT):
             at_level = _thinned(at_level, start, widths, step // 2)
         edges = [start, *at_level, end]
         for left, right in pairwise(edges):

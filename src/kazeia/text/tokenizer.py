@@ -158,15 +158,14 @@ def _read_merges(path: Path, vocab: dict[str, int]) -> list[tuple[str, str]]:
         # Any other line that starts with "#" is a merge.
         if not line or (number == 1 and line.startswith("#version")):
             continue
-        pair = line.split(" ")
-        if len(pair) != 2 or not pair[0] or not pair[1]:
+        left, _, right = line.partition(" ")
+        if not left or not right or " " in right:
             raise TokenizerError(f"{path}: line {number}: found {line!r}, expected two tokens and one space")
-        left, right = pair
-        for token in (left, right, left + right):
-            if token not in vocab:
-                raise TokenizerError(
-                    f"{path}: line {number}: token {token!r} is not in {VOCAB_FILE}; "
-                    "the two files do not belong together"
-                )
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            absent = next(token for token in (left, right, left + right) if token not in vocab)
+            raise TokenizerError(
+                f"{path}: line {number}: token {absent!r} is not in {VOCAB_FILE}; "
+                "the two files do not belong together"
+            )
         merges.append((left, right))
     return merges
