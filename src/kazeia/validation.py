@@ -6,19 +6,16 @@ error in one does not colour the next; the last stage runs freely from the text.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
-from kazeia.errors import ConfigError, OptionError
+from kazeia.dumps import Dump, read_dump
+from kazeia.errors import ConfigError
 from kazeia.generation import MIN_FRAMES, FrameLoop, Utterance, control_mask
 from kazeia.models import open_model
 from kazeia.random import derive_streams
@@ -27,24 +24,10 @@ from kazeia.runtime.threads import resolve_threads
 from kazeia.sampling import OFFICIAL_PREDICTOR, OFFICIAL_TALKER, Sampling, mask, penalize
 from kazeia.text.languages import resolve_language, resolve_voice
 
-DUMP_FORMAT = "kazeia-dump"
-DUMP_VERSION = 1
 RELATIVE_TOLERANCE = 1e-3
 SNR_FLOOR_DB = 90.0
 
 F32 = npt.NDArray[np.float32]
-Tensors = Mapping[str, npt.NDArray[Any]]
-
-_TENSORS = (
-    "text_ids",
-    "prompt_rows",
-    "trailing_rows",
-    "talker_hidden",
-    "talker_logits",
-    "codes",
-    "predictor_logits",
-    "waveform",
-)
 
 
 @dataclass(frozen=True)
@@ -96,40 +79,18 @@ def validate(
     least 90 dB. Raises OptionError for a dump that cannot be read, ConfigError for one of another
     model, and what `kazeia.load` raises.
     """
-    info, tensors = read_dump(Path(dump))
+    recorded = read_dump(dump)
     count = resolve_threads(threads)
     opened = open_model(os.fspath(model), quant, None if cache_dir is None else os.fspath(cache_dir), None)
     runner = Model(opened.bundle, count)
-    _check_same_model(runner, info, Path(dump))
-    stages = _prompt_stages(runner, info, tensors)
-    stages += _talker_stages(runner, info, tensors)
-    stages.append(_predictor_stage(runner, tensors))
-    if info["seed"] is None:
-        stages.append(_free_stage(runner, info, tensors))
-    stages.append(_decoder_stage(runner, tensors))
+    _check_same_model(runner, recorded)
+    stages = _prompt_stages(runner, recorded)
+    stages += _talker_stages(runner, recorded)
+    stages.append(_predictor_stage(runner, recorded))
+    if recorded.info["seed"] is None:
+        stages.append(_free_stage(runner, recorded))
+    stages.append(_decoder_stage(runner, recorded))
     return Report(opened.name, quant, tuple(stages))
-
-
-def read_dump(folder: Path) -> tuple[dict[str, Any], Tensors]:
-    """The dump's description and tensors. Raises OptionError that says what is wrong with it."""
-    try:
-        info = json.loads((folder / "dump.json").read_text("utf-8"))
-        tensors = load_file(folder / "dump.safetensors")
-    except OSError as error:
-        raise OptionError(
-            f"{folder}: not a dump ({error.strerror or error}); make one with tools/dump_official.py"
-        ) from error
-    except (ValueError, SafetensorError) as error:
-        raise OptionError(f"{folder}: the dump is damaged ({error}); make it again") from error
-    if not isinstance(info, dict) or (info.get("format"), info.get("version")) != (DUMP_FORMAT, DUMP_VERSION):
-        raise OptionError(f'{folder}: expected "format": "{DUMP_FORMAT}" of version {DUMP_VERSION}')
-    missing = [name for name in _TENSORS if name not in tensors]
-    missing += [k for k in ("text", "voice", "language", "instruct", "layout", "seed") if k not in info]
-    if missing:
-        raise OptionError(f"{folder}: the dump lacks {', '.join(missing)}; make it again")
-    return info, {
-        name: array.astype("f") if array.dtype.kind == "f" else array for name, array in tensors.items()
-    }
 
 
 def relative_error(ours: F32, theirs: F32) -> float:
@@ -152,7 +113,7 @@ def snr_db(ours: F32, theirs: F32) -> float:
     return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-30) / noise))
 
 
-def _check_same_model(model: Model, info: Mapping[str, Any], dump: Path) -> None:
+def _check_same_model(model: Model, dump: Dump) -> None:
     config = model.bundle.config
     ours = {
         "size": config.tts_model_size,
@@ -161,7 +122,7 @@ def _check_same_model(model: Model, info: Mapping[str, Any], dump: Path) -> None
         "vocab": config.talker.vocab_size,
     }
     for key, value in ours.items():
-        found = info.get("model", {}).get(key)
+        found = dump.info["model"].get(key)
         if found != value:
             raise ConfigError(
                 f"{dump}: a dump of another model: {key} is {found!r}, this model has {value!r}"
@@ -177,14 +138,14 @@ def _count_stage(name: str, same: npt.NDArray[np.bool_], what: str, note: str = 
     return Stage(name, f"{int(same.sum())}/{same.size} {what}{note}", bool(same.all()))
 
 
-def _prompt_stages(model: Model, info: Mapping[str, Any], t: Tensors) -> list[Stage]:
-    prompt = _prompt(model, info)
-    ids, wanted = np.asarray(prompt.text_ids), t["text_ids"]
+def _prompt_stages(model: Model, dump: Dump) -> list[Stage]:
+    prompt = _prompt(model, dump.info)
+    ids, wanted = np.asarray(prompt.text_ids), dump.text_ids
     same = ids == wanted if len(ids) == len(wanted) else np.zeros(len(wanted), np.bool_)
     return [
         _count_stage("text ids", same, "ids"),
-        _tensor_stage("prompt rows", prompt.rows, t["prompt_rows"]),
-        _tensor_stage("trailing rows", prompt.trailing, t["trailing_rows"]),
+        _tensor_stage("prompt rows", prompt.rows, dump.prompt_rows),
+        _tensor_stage("trailing rows", prompt.trailing, dump.trailing_rows),
     ]
 
 
@@ -195,10 +156,10 @@ def _prompt(model: Model, info: Mapping[str, Any]) -> Any:
     return model.prompts.build(info["text"], voice, language, info["instruct"], info["layout"])
 
 
-def _talker_stages(model: Model, info: Mapping[str, Any], t: Tensors) -> list[Stage]:
+def _talker_stages(model: Model, dump: Dump) -> list[Stage]:
     """Hidden states and logits on the dump's prompt and codes, and the codes 0 that follow from them."""
-    codes, trailing, pad = t["codes"], t["trailing_rows"], _prompt(model, info).pad
-    state, hidden, logits = model.talker.prefill(t["prompt_rows"], len(t["prompt_rows"]) + len(codes))
+    codes, trailing, pad = dump.codes, dump.trailing_rows, _prompt(model, dump.info).pad
+    state, hidden, logits = model.talker.prefill(dump.prompt_rows, len(dump.prompt_rows) + len(codes))
     hiddens, rows = [hidden.copy()], [logits.copy()]
     for frame, frame_codes in enumerate(codes[:-1]):
         text = trailing[frame] if frame < len(trailing) else pad
@@ -206,12 +167,12 @@ def _talker_stages(model: Model, info: Mapping[str, Any], t: Tensors) -> list[St
         hiddens.append(hidden.copy())
         rows.append(step_logits[0].copy())
     ours = np.stack(rows)
-    penalty = float(info.get("repetition_penalty", OFFICIAL_TALKER.repetition_penalty))
+    penalty = float(dump.info["repetition_penalty"])
     sampling = OFFICIAL_TALKER.replace(repetition_penalty=penalty, temperature=0.0)
-    same = _choices(model, ours, codes, sampling) == _choices(model, t["talker_logits"], codes, sampling)
+    same = _choices(model, ours, codes, sampling) == _choices(model, dump.talker_logits, codes, sampling)
     return [
-        _tensor_stage("talker hidden", np.concatenate(hiddens), t["talker_hidden"]),
-        _tensor_stage("talker logits", ours, t["talker_logits"]),
+        _tensor_stage("talker hidden", np.concatenate(hiddens), dump.talker_hidden),
+        _tensor_stage("talker logits", ours, dump.talker_logits),
         _count_stage("codebook 0, teacher-forced", same, "codes"),
     ]
 
@@ -227,23 +188,23 @@ def _choices(model: Model, logits: F32, codes: npt.NDArray[Any], sampling: Sampl
     return np.asarray(chosen)
 
 
-def _predictor_stage(model: Model, t: Tensors) -> Stage:
-    codes = t["codes"]
-    hidden = t["talker_hidden"][len(t["prompt_rows"]) - 1 :]
+def _predictor_stage(model: Model, dump: Dump) -> Stage:
+    codes = dump.codes
+    hidden = dump.frame_hidden
     ours = np.stack([model.predictor.logits(h, c) for h, c in zip(hidden, codes, strict=True)])
-    same = ours.argmax(-1) == t["predictor_logits"].argmax(-1)
+    same = ours.argmax(-1) == dump.predictor_logits.argmax(-1)
     width = ours.shape[-1]
-    error = relative_error(ours.reshape(-1, width), t["predictor_logits"].reshape(-1, width))
+    error = relative_error(ours.reshape(-1, width), dump.predictor_logits.reshape(-1, width))
     stage = _count_stage("predictor, teacher-forced", same, "codes", f", relative error {error:.1e}")
     return Stage(stage.name, stage.result, stage.ok and error <= RELATIVE_TOLERANCE)
 
 
-def _free_stage(model: Model, info: Mapping[str, Any], t: Tensors) -> Stage:
+def _free_stage(model: Model, dump: Dump) -> Stage:
     """Greedy codes from the text alone."""
-    codes = t["codes"]
-    penalty = float(info.get("repetition_penalty", OFFICIAL_TALKER.repetition_penalty))
+    codes = dump.codes
+    penalty = float(dump.info["repetition_penalty"])
     utterance = Utterance(
-        _prompt(model, info),
+        _prompt(model, dump.info),
         OFFICIAL_TALKER.replace(temperature=0.0, repetition_penalty=penalty),
         OFFICIAL_PREDICTOR.replace(temperature=0.0),
         derive_streams(0),
@@ -260,12 +221,12 @@ def _free_stage(model: Model, info: Mapping[str, Any], t: Tensors) -> Stage:
     note = ""
     if not same.all():
         frame, book = (int(i) for i in np.argwhere(~same)[0])
-        scores = t["talker_logits"][frame] if book == 0 else t["predictor_logits"][frame, book - 1]
+        scores = dump.talker_logits[frame] if book == 0 else dump.predictor_logits[frame, book - 1]
         best, second = np.sort(scores)[::-1][:2]
         note = f", first difference at frame {frame}, codebook {book} (margin there: {best - second:.1e})"
     return _count_stage("free greedy run", same, "codes", note)
 
 
-def _decoder_stage(model: Model, t: Tensors) -> Stage:
-    snr = snr_db(model.decoder.decode(t["codes"]), t["waveform"])
+def _decoder_stage(model: Model, dump: Dump) -> Stage:
+    snr = snr_db(model.decoder.decode(dump.codes), dump.waveform)
     return Stage("codec decoder", f"SNR {snr:.1f} dB", snr >= SNR_FLOOR_DB)

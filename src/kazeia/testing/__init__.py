@@ -4,8 +4,8 @@ For tests, benchmarks and anyone without weights: the random models sound like n
 the real ones.
 """
 
+from kazeia.dumps import Dump, read_dump
 from kazeia.testing.checkpoint import make_checkpoint, random_model_path
-from kazeia.testing.dumps import Dump, read_dump
 from kazeia.testing.shapes import SHAPES, Shape
 
 __all__ = ["SHAPES", "Dump", "Shape", "make_checkpoint", "random_model_path", "read_dump"]

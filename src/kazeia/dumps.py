@@ -13,7 +13,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from kazeia.errors import InputError
+from kazeia.errors import OptionError
 
 FORMAT = "kazeia-dump"
 VERSION = 1
@@ -61,16 +61,16 @@ def read_dump(folder: str | os.PathLike[str]) -> Dump:
     """Read the dump in `folder` and check that its parts fit together.
 
     Raises:
-        InputError: not a dump, one of another version, or one whose tensors do not fit.
+        OptionError: not a dump, one of another version, or one whose tensors do not fit.
     """
     place = Path(folder)
     try:
         info = json.loads((place / "dump.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{place} is not a dump: cannot read dump.json ({error})") from error
+        raise OptionError(f"{place} is not a dump: cannot read dump.json ({error})") from error
     found = (info.get("format"), info.get("version")) if isinstance(info, dict) else (None, None)
     if found != (FORMAT, VERSION):
-        raise InputError(
+        raise OptionError(
             f"{place / 'dump.json'}: expected format {FORMAT!r} version {VERSION}, found {found[0]!r} "
             f"version {found[1]!r}; write it again with tools/dump_official.py"
         )
@@ -78,34 +78,39 @@ def read_dump(folder: str | os.PathLike[str]) -> Dump:
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); write the dump again") from error
+        raise OptionError(f"{path}: cannot be read ({error}); write the dump again") from error
     _check(path, info, tensors)
     return Dump(info=info, **tensors)
 
 
 def _check(path: Path, info: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> None:
     rows = len(tensors["prompt_rows"]) if "prompt_rows" in tensors else 0
-    frames, model = info["frames"], info["model"]
-    width = model["hidden"]
+    try:
+        frames, model = info["frames"], info["model"]
+        width, vocab, codebook = model["hidden"], model["vocab"], model["codebook"]
+        for key in ("text", "voice", "language", "instruct", "layout", "seed", "repetition_penalty"):
+            info[key]
+    except (KeyError, TypeError) as error:
+        raise OptionError(f"{path.with_name('dump.json')}: lacks {error}; write the dump again") from error
     expected: dict[str, tuple[type[np.generic], tuple[int | None, ...]]] = {
         "text_ids": (np.int64, (None,)),
         "prompt_rows": (np.float32, (rows, width)),
         "trailing_rows": (np.float32, (None, width)),
         "talker_hidden": (np.float32, (rows + frames - 1, width)),
-        "talker_logits": (np.float32, (frames, model["vocab"])),
+        "talker_logits": (np.float32, (frames, vocab)),
         "codes": (np.int64, (frames, 16)),
-        "predictor_logits": (np.float32, (frames, 15, model["codebook"])),
+        "predictor_logits": (np.float32, (frames, 15, codebook)),
         "waveform": (np.float32, (frames * 1920,)),
     }
     if set(tensors) != set(expected):
-        raise InputError(f"{path}: expected the tensors {sorted(expected)}, found {sorted(tensors)}")
+        raise OptionError(f"{path}: expected the tensors {sorted(expected)}, found {sorted(tensors)}")
     for name, (dtype, shape) in expected.items():
         array = tensors[name]
         fits = len(array.shape) == len(shape) and all(
             want in (None, have) for want, have in zip(shape, array.shape, strict=True)
         )
         if array.dtype != dtype or not fits:
-            raise InputError(
+            raise OptionError(
                 f"{path}: {name} is {array.dtype} {array.shape}; expected {dtype.__name__} {shape} "
                 f"(None: any); write the dump again"
             )
