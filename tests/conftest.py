@@ -18,7 +18,7 @@ from kazeia.testing import SHAPES, make_checkpoint
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The run's cache folder; the user's own is never touched, nor are the user's settings read."""
     folder = tmp_path_factory.mktemp("cache")
-    names = [name for name in os.environ if name.startswith(("KZTTS_", "KAZEIA_"))]
+    names = [name for name in os.environ if name.startswith(("KZTTS_", "KAZEIA_MODEL", "KAZEIA_CACHE"))]
     saved = {name: os.environ.pop(name) for name in names}
     os.environ["KAZEIA_CACHE"] = str(folder)
     yield folder

@@ -9,13 +9,13 @@ import pytest
 
 from kazeia.random import Xorshift32
 from kazeia.sampling import Sampling, probabilities, sample
+from oracle import require
 
 pytestmark = pytest.mark.oracle
 
-torch = pytest.importorskip("torch", reason="the oracle needs torch")
-processors = pytest.importorskip(
-    "transformers.generation.logits_process", reason="the oracle needs transformers"
-)
+require()
+import torch  # noqa: E402
+from transformers.generation import logits_process as processors  # noqa: E402
 
 END, FIRST_RESERVED, WIDTH = 2150, 2048, 3072
 

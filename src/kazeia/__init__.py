@@ -34,7 +34,8 @@ from kazeia.errors import (
 if TYPE_CHECKING:
     from kazeia._version import __version__
     from kazeia.budget import FrameBudget
-    from kazeia.engine import Engine, Request, load
+    from kazeia.engine import Engine, load
+    from kazeia.job import Request
     from kazeia.models import ModelInfo, build_bundle, inspect
     from kazeia.sampling import Sampling
     from kazeia.speech import Chunk, Speech, Timings
@@ -47,7 +48,7 @@ _HOMES = {
     "FrameBudget": "budget",
     "ModelInfo": "models",
     "Report": "validation",
-    "Request": "engine",
+    "Request": "job",
     "Sampling": "sampling",
     "Speech": "speech",
     "Timings": "speech",

@@ -10,6 +10,7 @@ predictor_embedding.npy              (15, codebook, hidden) float32
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ from kazeia.checkpoint.generation import GENERATION_FILE, GenerationDefaults
 from kazeia.errors import BundleError
 
 BUNDLE_FORMAT = "kazeia-bundle"
-BUNDLE_VERSION = 1  # raised whenever the graphs or the layout change
+BUNDLE_VERSION = 2  # raised whenever the graphs or the layout change
 MANIFEST = "manifest.json"
+SEAL = "sha256"  # the manifest's key of the hash over itself
+TALKER = "talker.onnx"
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Bundle:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether the folder says of itself that it is a bundle."""
+    """Whether the folder is meant to be a bundle, by its manifest or its graphs, sound or damaged."""
+    if (path / TALKER).is_file():
+        return True
     try:
         manifest = json.loads((path / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError):
@@ -109,7 +114,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     for key, kind in wanted.items():
         if not isinstance(manifest.get(key), kind):
             raise BundleError(f"{file}: {key!r} is missing or damaged; build the bundle again")
+    if manifest.get(SEAL) != seal(manifest):
+        raise BundleError(f"{file}: its content has changed since it was written; build the bundle again")
     return manifest
+
+
+def seal(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 (hex) over all of a manifest but the seal itself."""
+    rest = {key: value for key, value in manifest.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _check_files(path: Path, files: Mapping[str, Any], hash_cache: Path | None) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
+from kazeia._warn import warn
 from kazeia.budget import FrameBudget
 from kazeia.bundle_build import Progress
-from kazeia.errors import ConfigError, EngineClosedError, KazeiaWarning, OptionError, TextError
-from kazeia.generation import FinishReason, FrameLoop, Utterance
+from kazeia.errors import EngineClosedError, OptionError, TextError
+from kazeia.generation import FrameLoop, Utterance
 from kazeia.graphs.talker import MAX_POSITIONS
+from kazeia.job import SEGMENT_CHARS, Job, Request
 from kazeia.models import open_model
 from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
@@ -34,64 +34,15 @@ from kazeia.sampling import (
     SamplingChoice,
     choose_sampling,
 )
-from kazeia.speech import Chunk, Speech, Timings
+from kazeia.speech import Chunk, Speech
 from kazeia.text.clean import check_text
 from kazeia.text.languages import resolve_language, resolve_voice
 from kazeia.text.segments import split_text
 
 I64 = npt.NDArray[np.int64]
 
-SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
 MAX_BATCH = 8  # utterances generated side by side
 _CHUNK_SCHEDULE = (1, 2, 4, 8)  # frames; the last one repeats
-
-
-@dataclass(frozen=True)
-class Request:
-    """One thing to say. The fields are those of `Engine.synthesize`."""
-
-    text: str
-    voice: str | None = None
-    language: str | None = "auto"
-    instruct: str | None = None
-    seed: int | None = None
-    sampling: SamplingChoice = None
-    predictor_sampling: SamplingChoice = None
-    max_frames: int | None = None
-    layout: Layout = "whole"
-    segment_chars: int | None = SEGMENT_CHARS
-    cancel: threading.Event | None = None
-    on_frame: Callable[[int], None] | None = None
-
-
-@dataclass
-class _Job:
-    """A request that has been checked: its prompts, and everything resolved."""
-
-    request: Request
-    voice: str
-    language: str
-    seed: int
-    utterances: list[Utterance]  # one per segment of the text
-    started: float = field(default_factory=time.perf_counter)
-    timings: Timings = field(default_factory=Timings)
-    told: int = 0
-
-    @property
-    def frames(self) -> int:
-        return sum(len(u.codes) for u in self.utterances)
-
-    def tell(self) -> None:
-        """Report progress, once per new frame count."""
-        if self.request.on_frame is not None and self.frames != self.told:
-            self.told = self.frames
-            self.request.on_frame(self.told)
-
-    def room(self, index: int) -> int | None:
-        """Frames that segment `index` may still fill under the request's own limit, None for any."""
-        if self.request.max_frames is None:
-            return None
-        return max(0, self.request.max_frames - sum(len(u.codes) for u in self.utterances[:index]))
 
 
 class Engine:
@@ -104,11 +55,6 @@ class Engine:
     def __init__(self, model: Model, *, name: str, is_random: bool, budget: FrameBudget) -> None:
         """Use `kazeia.load`."""
         bundle = model.bundle
-        if bundle.config.tts_model_type != "custom_voice":
-            raise ConfigError(
-                f"{bundle.path}: tts_model_type is {bundle.config.tts_model_type!r}; this version of "
-                'Kazeia speaks with "custom_voice" models only'
-            )
         talker = bundle.config.talker
         self._model: Model | None = model
         self._budget = budget
@@ -232,10 +178,7 @@ class Engine:
         chunks' samples, put together, are the ones that `synthesize` returns. Generation goes on only
         while chunks are taken; dropping the iterator stops it.
         """
-        if chunk_frames is not None and (
-            isinstance(chunk_frames, bool) or not isinstance(chunk_frames, int) or chunk_frames < 1
-        ):
-            raise OptionError(f"chunk_frames is {chunk_frames!r}; expected a whole number of at least 1")
+        _check_count("chunk_frames", chunk_frames)
         model = self._open()
         request = Request(
             text,
@@ -273,7 +216,7 @@ class Engine:
             raise EngineClosedError("this engine is closed; load the model again with kazeia.load")
         return model
 
-    def _check(self, model: Model, request: Request) -> _Job:
+    def _check(self, model: Model, request: Request) -> Job:
         """Refuse what cannot be done, by name, before any work; resolve the rest."""
         check_text(request.text)
         voice = resolve_voice(request.voice, self.voices)
@@ -283,9 +226,8 @@ class Engine:
         predictor_sampling = self.predictor_sampling(request.predictor_sampling)
         if request.layout not in ("whole", "streamed"):
             raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
-        limit = request.max_frames
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise OptionError(f"max_frames is {limit!r}; expected a whole number of at least 1, or None")
+        _check_count("max_frames", request.max_frames)
+        _check_count("segment_chars", request.segment_chars)
         instruct = self._instruct(model, request.instruct)
         utterances = []
         for index, segment in enumerate(split_text(request.text, request.segment_chars)):
@@ -296,11 +238,11 @@ class Engine:
                     sampling,
                     predictor_sampling,
                     derive_streams(seed, index),
-                    self._limit(prompt, segment, limit),
+                    self._limit(prompt, segment, request.max_frames),
                     request.cancel,
                 )
             )
-        return _Job(request, voice, language or "auto", seed, utterances)
+        return Job(request, voice, language or "auto", seed, utterances)
 
     def _instruct(self, model: Model, instruct: str | None) -> str | None:
         if instruct is None or instruct == "":
@@ -308,11 +250,7 @@ class Engine:
         if not isinstance(instruct, str):
             raise TextError(f"instruct is {instruct!r}; expected a str or None")
         if not model.prompts.takes_instruct:
-            warnings.warn(
-                "the instruction is ignored: models of size 0.6B take none (spoken without it)",
-                KazeiaWarning,
-                stacklevel=5,
-            )
+            warn("the instruction is ignored: models of size 0.6B take none (spoken without it)")
             return None
         return instruct
 
@@ -328,14 +266,14 @@ class Engine:
             raise OptionError(f"max_frames is {asked}; beside this text there is room for {room}")
         if asked is not None:
             return asked
-        longest = self._open().bundle.generation.max_new_tokens or room
-        return min(room, longest, self._budget.limit(text))
+        longest = self._open().bundle.generation.max_new_tokens
+        return min(room, room if longest is None else longest, self._budget.limit(text))
 
-    def _finish(self, model: Model, job: _Job) -> Speech:
+    def _finish(self, model: Model, job: Job) -> Speech:
         """Decode a generated job."""
         pieces = []
         for index, u in enumerate(job.utterances):
-            codes = _codes(u, model)[: job.room(index)]
+            codes = self._codes(model, u)[: job.room(index)]
             started = time.perf_counter()
             pieces.append((model.decoder.decode(codes), codes))
             job.timings.decoder_s += time.perf_counter() - started
@@ -343,7 +281,7 @@ class Engine:
         job.timings.first_audio_s = time.perf_counter() - job.started
         return self._speech(job, pcm, np.concatenate([c for _, c in pieces]))
 
-    def _speech(self, job: _Job, pcm: npt.NDArray[np.float32], codes: I64) -> Speech:
+    def _speech(self, job: Job, pcm: npt.NDArray[np.float32], codes: I64) -> Speech:
         t = job.timings
         t.prefill_s = sum(u.prefill_s for u in job.utterances)
         t.talker_s = sum(u.talker_s for u in job.utterances)
@@ -352,10 +290,16 @@ class Engine:
         t.audio_s = len(pcm) / self.sample_rate
         t.total_s = time.perf_counter() - job.started
         return Speech(
-            pcm, self.sample_rate, codes, job.seed, job.voice, job.language, _reason(job, len(codes)), t
+            pcm, self.sample_rate, codes, job.seed, job.voice, job.language, job.finish_reason(len(codes)), t
         )
 
-    def _chunks(self, model: Model, job: _Job, chunk_frames: int | None) -> Iterator[Chunk]:
+    def _codes(self, model: Model, u: Utterance) -> I64:
+        """An utterance's codes so far: (frames, 16)."""
+        if u.codes:
+            return np.stack(u.codes)
+        return np.empty((0, model.bundle.config.talker.num_code_groups), np.int64)
+
+    def _chunks(self, model: Model, job: Job, chunk_frames: int | None) -> Iterator[Chunk]:
         config = model.bundle.config.talker
         index, pieces, codes = 0, [], []
         for number, u in enumerate(job.utterances):
@@ -374,7 +318,7 @@ class Engine:
                 size = chunk_frames or _CHUNK_SCHEDULE[min(index, len(_CHUNK_SCHEDULE) - 1)]
                 if len(u.codes) - done < size and u.finish_reason is None:
                     continue
-                fresh = _codes(u, model)[done:]
+                fresh = self._codes(model, u)[done:]
                 if not len(fresh):
                     continue
                 started = time.perf_counter()
@@ -392,20 +336,9 @@ class Engine:
         yield Chunk(empty[0], self.sample_rate, index, job.seed, is_last=True, speech=speech)
 
 
-def _codes(u: Utterance, model: Model) -> I64:
-    """An utterance's codes so far: (frames, 16)."""
-    if u.codes:
-        return np.stack(u.codes)
-    return np.empty((0, model.bundle.config.talker.num_code_groups), np.int64)
-
-
-def _reason(job: _Job, frames: int) -> FinishReason:
-    """How a speech of several segments ended: the worst of its parts."""
-    reasons = {u.finish_reason for u in job.utterances}
-    if "cancelled" in reasons:
-        return "cancelled"
-    cut = frames < job.frames or None in reasons  # the request's own limit fell into an earlier segment
-    return "limit" if cut or "limit" in reasons else "stop"
+def _check_count(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1, or None")
 
 
 def load(
@@ -429,6 +362,8 @@ def load(
     Raises CheckpointError, BundleError or OptionError.
     """
     count = resolve_threads(threads)
+    if budget is not None and not isinstance(budget, FrameBudget):
+        raise OptionError(f"budget is {budget!r}; expected a FrameBudget, or None")
     opened = open_model(
         Path(model) if isinstance(model, os.PathLike) else model,
         quant,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 from filelock import FileLock
 
+from kazeia._warn import warn
 from kazeia.bundle import BUNDLE_VERSION, Bundle, is_bundle, open_bundle
 from kazeia.bundle_build import Progress, build_bundle_at, remove_leftovers
-from kazeia.checkpoint import Checkpoint, open_checkpoint
-from kazeia.errors import BundleError, KazeiaWarning, ModelNotFoundError, OptionError
+from kazeia.checkpoint import Checkpoint, ModelConfig, open_checkpoint
+from kazeia.errors import BundleError, ConfigError, ModelNotFoundError, OptionError
 from kazeia.quant import quant_plan
 
 RANDOM = "random:"
@@ -110,6 +110,7 @@ def open_model(
     folder = Path(name).expanduser()
     if is_bundle(folder):
         bundle = open_bundle(folder, cache)
+        check_kind(bundle.config, folder)
         if bundle.quant != quant:
             raise OptionError(
                 f"{folder}: this bundle holds {bundle.quant} weights, but {quant} was asked for; "
@@ -117,6 +118,7 @@ def open_model(
             )
         return OpenModel(bundle, name, is_random=False)
     with _checkpoint(name, cache) as checkpoint:
+        check_kind(checkpoint.config, checkpoint.path)
         bundle = _cached_bundle(checkpoint, quant, cache, progress)
     return OpenModel(bundle, name, is_random=name.startswith(RANDOM))
 
@@ -136,6 +138,7 @@ def build_bundle(
     quant_plan(quant)
     cache = cache_folder(cache_dir)
     with _checkpoint(os.fspath(model), cache) as checkpoint:
+        check_kind(checkpoint.config, checkpoint.path)
         if out is None:
             return _cached_bundle(checkpoint, quant, cache, progress).path
         folder = Path(out).expanduser()
@@ -143,6 +146,15 @@ def build_bundle(
             raise BundleError(f"{folder}: exists and is not a bundle; choose a new folder")
         build_bundle_at(checkpoint, quant, folder, checkpoint.fingerprint(cache), progress, replace=True)
         return folder
+
+
+def check_kind(config: ModelConfig, path: Path) -> None:
+    """Raise ConfigError for a kind of model that this version cannot speak with."""
+    if config.tts_model_type != "custom_voice":
+        raise ConfigError(
+            f"{path}: tts_model_type is {config.tts_model_type!r}; this version of "
+            'Kazeia speaks with "custom_voice" models only'
+        )
 
 
 def _checkpoint(name: str, cache: Path) -> Checkpoint:
@@ -167,7 +179,7 @@ def _cached_bundle(checkpoint: Checkpoint, quant: str, cache: Path, progress: Pr
             return open_bundle(folder, cache)
         except BundleError:
             if damage is not None:
-                warnings.warn(f"{damage}; building it again now", KazeiaWarning, stacklevel=4)
+                warn(f"{damage}; building it again now")
         build_bundle_at(checkpoint, quant, folder, fingerprint, progress, replace=damage is not None)
     return open_bundle(folder, cache)
 

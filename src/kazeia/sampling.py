@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kazeia.errors import GenerationError, OptionError
+from kazeia.errors import ConfigError, GenerationError, OptionError
 from kazeia.random import Xorshift32
 
 Floats = NDArray[np.float32]
@@ -154,15 +154,26 @@ def choose_sampling(
 
     A Sampling is taken as it is; "official" is `official` with the checkpoint's values; None is
     `defaults` with the checkpoint's values, then the environment's. Raises OptionError for anything
-    else, and for a variable that cannot be read.
+    else, and for a variable that cannot be read; ConfigError when the checkpoint's values are out of
+    range.
     """
     if isinstance(choice, Sampling):
         return choice
     if choice is None:
-        return resolve_sampling(None, prefix, defaults.replace(**checkpoint), os.environ)
+        return resolve_sampling(None, prefix, _with_checkpoint(defaults, checkpoint), os.environ)
     if choice == "official":
-        return official.replace(**checkpoint)
-    raise OptionError(f'sampling is {choice!r}; it must be a Sampling, "official" or None')
+        return _with_checkpoint(official, checkpoint)
+    name = "sampling" if prefix == "KZTTS_" else "predictor_sampling"
+    raise OptionError(f'{name} is {choice!r}; it must be a Sampling, "official" or None')
+
+
+def _with_checkpoint(base: Sampling, checkpoint: Mapping[str, float]) -> Sampling:
+    try:
+        return base.replace(**checkpoint)
+    except OptionError as error:
+        raise ConfigError(
+            f"the checkpoint's generation_config.json: {error}; correct it there, or give a Sampling"
+        ) from None
 
 
 _ENVIRONMENT: tuple[tuple[str, str, type[int] | type[float]], ...] = (

@@ -16,9 +16,11 @@ import numpy as np
 # Nothing heavy is imported: a process with this library behind it starts quickly.
 from kazeia.errors import GenerationError, KazeiaWarning, VoiceError
 from kazeia.sampling import OFFICIAL_PREDICTOR, OFFICIAL_TALKER, PREDICTOR_DEFAULTS, TALKER_DEFAULTS, Sampling
+from kazeia.speech import Timings
 
 RATE, SAMPLES = 24_000, 1920
 NATURAL_FRAMES = 5
+RUNAWAY_FRAMES = 9
 
 
 def frame(index: int) -> np.ndarray:
@@ -61,7 +63,7 @@ class FakeEngine:
         return self._generate(text, asked)
 
     def _generate(self, text: str, asked: dict[str, Any]) -> Iterator[int]:
-        count = 100_000 if "endless" in text else NATURAL_FRAMES
+        count = 100_000 if "endless" in text else RUNAWAY_FRAMES if "runaway" in text else NATURAL_FRAMES
         for index in range(min(count, asked["max_frames"] or count)):
             if "endless" in text:
                 time.sleep(0.01)
@@ -77,7 +79,7 @@ class FakeEngine:
             yield index
 
     def _speech(self, count: int, asked: dict[str, Any]) -> SimpleNamespace:
-        reason = "limit" if count == asked["max_frames"] else "stop"
+        reason = "limit" if count in (asked["max_frames"], RUNAWAY_FRAMES) else "stop"
         reason = "cancelled" if asked["cancel"].is_set() else reason
         return SimpleNamespace(
             pcm=audio(count),
@@ -87,7 +89,7 @@ class FakeEngine:
             voice=asked["voice"] or "ana",
             language="auto",
             finish_reason=reason,
-            timings=SimpleNamespace(frames=count, total_s=0.1, rtf=0.1 / (count * 0.08)),
+            timings=Timings(frames=count, total_s=0.1, audio_s=count * 0.08),
         )
 
     def synthesize(self, text: str, **asked: Any) -> SimpleNamespace:

@@ -102,9 +102,7 @@ def test_company_does_not_change_a_bit(
         assert [len(s.codes) for s in speeches] == [r.max_frames for r in requests]
 
 
-def test_each_of_a_ragged_batch_equals_itself_alone(
-    load_engine: Callable[..., Engine], quant: str
-) -> None:
+def test_each_of_a_ragged_batch_equals_itself_alone(load_engine: Callable[..., Engine], quant: str) -> None:
     engine = load_engine("tiny", quant, 2)
     # More than may run at once, so that some join when others leave.
     requests = [*COMPANY, Request(TEXT, seed=1, max_frames=FRAMES), *COMPANY[::-1]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dump_official import make_dump, write_dump
 
+from dump_official import make_dump, write_dump
 from kazeia import validate
 from kazeia.engine import Engine
 from kazeia.validation import SNR_FLOOR_DB, relative_error, snr_db

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from kazeia.errors import InputError
 from kazeia.testing import SHAPES, make_checkpoint, read_dump
 from kazeia.testing.tensors import RECIPE
-from oracle import available, load
+from oracle import load, require
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 NAMES = sorted(path.name for path in GOLDEN.iterdir())
@@ -151,8 +151,7 @@ def test_goldens_are_still_what_the_official_package_says(name: str, tmp_path: P
 @pytest.fixture
 def command() -> Callable[[list[str]], int]:
     """main of tools/dump_official.py."""
-    if not available():
-        pytest.skip("the official package is not installed")
+    require()
     return importlib.import_module("dump_official").main
 
 

@@ -40,7 +40,7 @@ class GenerationDefaults:
             subtalker_temperature=fields.maybe_number("subtalker_temperature"),
             subtalker_top_k=fields.maybe_integer("subtalker_top_k"),
             subtalker_top_p=fields.maybe_number("subtalker_top_p"),
-            max_new_tokens=fields.maybe_integer("max_new_tokens"),
+            max_new_tokens=fields.integer("max_new_tokens") if fields.has("max_new_tokens") else None,
         )
 
     def talker_sampling(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ Exit codes:
   0    done (also when the reader of a pipe has left)
   1    an error, said in one line; --debug shows where
   2    wrong usage
-  3    stopped at the frame limit; what was spoken is written
+  3    stopped at the limit set by the text's length (not by --max-frames); the audio is written
   130  interrupted by Ctrl-C; nothing is left under the final name
 """
 

@@ -255,7 +255,7 @@ def _stop_if_cancelled(speech: Speech) -> None:
 
 def _report(order: _Order, speech: Speech, random: bool, quiet: bool) -> None:
     """The summary, and the exit code if it is not 0."""
-    limit = speech.finish_reason == "limit"
+    asked = order.speech["max_frames"]
     if not quiet:
         shown = " ".join(order.text.split())
         shown = shown if len(shown) <= _SHOWN_CHARS else shown[: _SHOWN_CHARS - 1] + "…"
@@ -263,15 +263,15 @@ def _report(order: _Order, speech: Speech, random: bool, quiet: bool) -> None:
         target = {None: "", STDIO: " -> standard output"}.get(order.output, f" -> {order.output}")
         note(
             f'"{shown}" {speech.voice}, {speech.language}, seed {speech.seed}: {t.frames} frames, '
-            f"{speech.duration:.2f} s in {t.total_s:.2f} s (RTF {t.rtf:.2f}), "
-            f"finish: {speech.finish_reason}{target}"
+            f"{t.summary()}, finish: {speech.finish_reason}{target}"
         )
         if random:
             note("this model's weights are random numbers, so the sound is noise, not speech")
-    if limit:  # said even when quiet: an exit code wants its reason
-        note(
-            f"stopped at the limit of {speech.timings.frames} frames before the model ended by itself; "
-            "the audio up to there is kept (try another --seed, or raise --max-frames)",
+    # A limit that was asked for is no failure; one that the text's length sets means a runaway.
+    if speech.finish_reason == "limit" and asked is None:
+        note(  # said even when quiet: an exit code wants its reason
+            f"stopped at the limit of {speech.timings.frames} frames that this text's length allows, before "
+            "the model ended by itself; the audio up to there is kept (try another --seed, or set --max-frames)",
             "warning",
         )
         raise typer.Exit(LIMIT)

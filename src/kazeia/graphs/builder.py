@@ -46,7 +46,7 @@ class WeightFile:
         align = _PAGE if data.nbytes >= _PAGE else 64
         offset = -(-self._file.tell() // align) * align
         self._file.seek(offset)
-        data.tofile(self._file)
+        self._file.write(data.data)
         return offset, data.nbytes
 
     def close(self) -> None:

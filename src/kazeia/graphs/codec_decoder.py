@@ -2,10 +2,10 @@
 
 Inputs: `codes` (frames, codebooks) int64; `cos`, `sin` (frames, head_dim / 2) of the frames'
 absolute positions; `mask` (frames, 1, 1, window), 0 where a key exists and −inf before the first
-frame; and one `state.*` per layer that looks back. Outputs: `pcm` (frames · 1920,) float32 in
-[−1, 1] and `next.*` beside every state. State holds each layer's own last inputs and starts at
-zero (spec §5.6), so that any cut into calls gives the same samples, bit for bit: a convolution is
-one `MatMul` per tap, and every query attends to a window of fixed size.
+frame; and one `state.*` per layer that looks back. Outputs: `pcm` (frames · 1920,) float32, not yet
+clamped to [−1, 1] (§5.4 step 11), and `next.*` beside every state. State holds each layer's own
+last inputs and starts at zero (spec §5.6), so that any cut into calls gives the same samples, bit
+for bit: a convolution is one `MatMul` per tap, and every query attends to a window of fixed size.
 """
 
 from __future__ import annotations
@@ -119,7 +119,6 @@ def build_codec_decoder(
         width >>= len(config.upsample_rates)
         x = _snake(s, x, f"decoder.{last}", width)
         x = s.causal_conv(x, f"decoder.{last + 1}", width, 1, 7)
-        x = g.op("Clip", x, g.constant(-1, np.float32), g.constant(1, np.float32))
         g.output(g.op("Reshape", x, g.ints(-1)), "pcm", ["samples"])
         g.save(folder / "codec_decoder.onnx")
     return s.states

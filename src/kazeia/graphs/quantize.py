@@ -19,6 +19,7 @@ BLOCK = 32
 _ROWS_AT_ONCE = 512  # bounds the working memory while a big matrix is fitted
 # Shrink factors tried on the largest value of a block; clipping an outlier can pay.
 _CANDIDATES = {8: (1.0,), 4: (1.0, 0.93, 0.86, 0.79)}
+_TINY = 1e-30  # a block below this is zero: the inverse of its scale would overflow
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _fit(blocks: F32, bits: int) -> tuple[npt.NDArray[np.int16], F32]:
     index = np.abs(blocks).argmax(axis=-1)[..., None]
     peak = np.take_along_axis(blocks, index, axis=-1)[..., 0]
     # The signed peak maps to the lowest code: it is the longer end of the range.
-    first = peak / np.float32(low)
+    first = np.where(np.abs(peak) < _TINY, 0, peak) / np.float32(low)
     best_codes = np.zeros(blocks.shape, np.int16)
     best_scales = np.zeros(blocks.shape[:2], np.float32)
     best_error = np.full(blocks.shape[:2], np.inf, np.float32)

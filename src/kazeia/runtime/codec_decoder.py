@@ -64,6 +64,9 @@ class CodecDecoder:
         infinite samples.
         """
         config = self._config
+        codes = np.asarray(codes)
+        if codes.dtype.kind not in "iu":
+            raise InputError(f"codes are {codes.dtype}; expected integers")
         codes = np.ascontiguousarray(codes, np.int64)
         if codes.ndim != 2 or codes.shape[1] != config.num_quantizers:
             raise InputError(f"codes have shape {codes.shape}; expected (frames, {config.num_quantizers})")
@@ -83,7 +86,9 @@ class CodecDecoder:
                 f"the codec decoder produced {bad} samples of {pcm.size} that are NaN or infinite; "
                 "the weights or the machine's arithmetic are broken (try `kazeia validate`)"
             )
-        return pcm
+        # Clamped only now: an infinite sample must not pass for a loud one.
+        clamped: F32 = np.clip(pcm, -1, 1, out=pcm)
+        return clamped
 
     def _run(self, codes: I64, state: DecoderState, pcm: F32) -> None:
         positions = state.frames + np.arange(codes.shape[0])

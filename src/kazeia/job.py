@@ -1,0 +1,76 @@
+"""One thing to say, and the work that it becomes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kazeia.generation import FinishReason, Utterance
+from kazeia.prompt import Layout
+from kazeia.sampling import SamplingChoice
+from kazeia.speech import Timings
+
+SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing to say. The fields are those of `Engine.synthesize`."""
+
+    text: str
+    voice: str | None = None
+    language: str | None = "auto"
+    instruct: str | None = None
+    seed: int | None = None
+    sampling: SamplingChoice = None
+    predictor_sampling: SamplingChoice = None
+    max_frames: int | None = None
+    layout: Layout = "whole"
+    segment_chars: int | None = SEGMENT_CHARS
+    cancel: threading.Event | None = None
+    on_frame: Callable[[int], None] | None = None
+
+
+@dataclass
+class Job:
+    """A request that has been checked: its prompts, and everything resolved."""
+
+    request: Request
+    voice: str
+    language: str
+    seed: int
+    utterances: list[Utterance]  # one per segment of the text
+    started: float = field(default_factory=time.perf_counter)
+    timings: Timings = field(default_factory=Timings)
+    told: int = 0
+
+    @property
+    def frames(self) -> int:
+        """Frames made so far, of those that will be kept."""
+        made = sum(len(u.codes) for u in self.utterances)
+        return made if self.request.max_frames is None else min(made, self.request.max_frames)
+
+    def tell(self) -> None:
+        """Report progress, once per new frame count."""
+        if self.request.on_frame is not None and self.frames != self.told:
+            self.told = self.frames
+            self.request.on_frame(self.told)
+
+    def room(self, index: int) -> int | None:
+        """Frames that segment `index` may still fill under the request's own limit, None for any."""
+        before = self.utterances[:index]
+        if any(u.finish_reason == "cancelled" for u in before):
+            return 0  # segments run side by side: what follows a cut is no continuation
+        if self.request.max_frames is None:
+            return None
+        return max(0, self.request.max_frames - sum(len(u.codes) for u in before))
+
+    def finish_reason(self, frames: int) -> FinishReason:
+        """How a speech of several segments ended, that has so many frames: the worst of its parts."""
+        reasons = {u.finish_reason for u in self.utterances}
+        if "cancelled" in reasons:
+            return "cancelled"
+        limit = self.request.max_frames  # it may have fallen into an earlier segment
+        return "limit" if "limit" in reasons or (limit is not None and frames >= limit) else "stop"
