@@ -41,7 +41,13 @@ DECODER = (
     "decoder.upsample.1.1.norm.weight",
     "decoder.quantizer.rvq_first.vq.layers.0._codebook.embedding_sum",
 )
-BAD = pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf], ids=str)
+BAD = (np.nan, np.inf, -np.inf)
+
+
+def with_bad(*groups: tuple[tuple[str, ...], str]) -> list[tuple[str, str, float]]:
+    """(tensor, stage, bad value) for all tensors, the values in turn."""
+    pairs = [(name, stage) for names, stage in groups for name in names]
+    return [(name, stage, BAD[number % len(BAD)]) for number, (name, stage) in enumerate(pairs)]
 
 
 @pytest.fixture
@@ -68,14 +74,9 @@ def speak_every_way(engine: Engine, heard: list[object]) -> Iterator[Callable[[]
 
 
 @pytest.mark.parametrize(
-    ("name", "stage"),
-    [
-        *((name, "talker logits") for name in TALKER),
-        *((name, "code predictor logits") for name in PREDICTOR),
-        *((name, "codec decoder") for name in DECODER),
-    ],
+    ("name", "stage", "bad"),
+    with_bad((TALKER, "talker logits"), (PREDICTOR, "code predictor logits"), (DECODER, "codec decoder")),
 )
-@BAD
 def test_broken_weights_are_found_when_they_are_heard(
     damaged: Callable[[str, float, bool], Path], name: str, stage: str, bad: float
 ) -> None:
@@ -87,13 +88,12 @@ def test_broken_weights_are_found_when_they_are_heard(
         assert not heard
 
 
-@pytest.mark.parametrize("name", DECODER)
+# The last bias is the hardest: infinity plus anything, clamped, would be a loud but ordinary sample.
+@pytest.mark.parametrize("name", ["decoder.decoder.6.conv.bias", "decoder.decoder.6.conv.weight"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)
 def test_one_broken_value_is_enough(
     damaged: Callable[[str, float, bool], Path], name: str, bad: float
 ) -> None:
-    if "embedding_sum" in name:
-        return  # one row of a codebook, which these codes need not meet
     with (
         kazeia.load(damaged(name, bad, False), quant="f32", threads=1) as engine,
         pytest.raises(GenerationError, match="codec decoder"),
@@ -101,9 +101,7 @@ def test_one_broken_value_is_enough(
         engine.synthesize(TEXT, seed=1, max_frames=3)
 
 
-@pytest.mark.parametrize("quant", ["q8", "q4"])
-@pytest.mark.parametrize("name", (*TALKER, *PREDICTOR))
-@BAD
+@pytest.mark.parametrize(("name", "quant", "bad"), with_bad((TALKER, "q8"), (PREDICTOR, "q4")))
 def test_broken_weights_are_not_quantised_into_sound_ones(
     damaged: Callable[[str, float, bool], Path], cache: Path, quant: str, name: str, bad: float
 ) -> None:

@@ -271,7 +271,7 @@ def _report(order: _Order, speech: Speech, random: bool, quiet: bool) -> None:
     if speech.finish_reason == "limit" and asked is None:
         note(  # said even when quiet: an exit code wants its reason
             f"stopped at the limit of {speech.timings.frames} frames that this text's length allows, before "
-            "the model ended by itself; the audio up to there is kept (try another --seed, or set --max-frames)",
+            "the model ended by itself; the audio up to there is kept (try another --seed or --max-frames)",
             "warning",
         )
         raise typer.Exit(LIMIT)
