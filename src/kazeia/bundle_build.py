@@ -166,7 +166,7 @@ class _Finite:
 def _write_embeddings(folder: Path, weights: Tables, config: TalkerConfig) -> None:
     width, size = config.transformer.hidden_size, config.code_predictor.vocab_size
     codec = weights.get("talker.model.codec_embedding.weight", (config.vocab_size, width))
-    np.save(folder / "codec_embedding.npy", codec)
+    _write_table(folder / "codec_embedding.npy", codec.shape, [codec])
     books = config.num_code_groups - 1
     tables = (weights.get(f"{PREFIX}.model.codec_embedding.{k}.weight", (size, width)) for k in range(books))
     _write_table(folder / "predictor_embedding.npy", (books, size, width), tables)

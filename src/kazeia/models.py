@@ -117,7 +117,7 @@ def open_model(
                 f"ask for {bundle.quant}, or give the checkpoint it was made from"
             )
         return OpenModel(bundle, name, is_random=False)
-    with _checkpoint(name, cache) as checkpoint:
+    with _checkpoint(name, cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
         bundle = _cached_bundle(checkpoint, quant, cache, progress)
     return OpenModel(bundle, name, is_random=name.startswith(RANDOM))
@@ -137,7 +137,7 @@ def build_bundle(
     """
     quant_plan(quant)
     cache = cache_folder(cache_dir)
-    with _checkpoint(os.fspath(model), cache) as checkpoint:
+    with _checkpoint(os.fspath(model), cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
         if out is None:
             return _cached_bundle(checkpoint, quant, cache, progress).path
@@ -157,12 +157,16 @@ def check_kind(config: ModelConfig, path: Path) -> None:
         )
 
 
-def _checkpoint(name: str, cache: Path) -> Checkpoint:
-    if name.startswith(RANDOM):
-        from kazeia.testing import random_model_path
+def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Checkpoint:
+    if not name.startswith(RANDOM):
+        return open_checkpoint(name)
+    from kazeia.testing import random_model_path
 
-        return open_checkpoint(random_model_path(name, cache / "random"))
-    return open_checkpoint(name)
+    def written(done: int, total: int) -> None:
+        if progress is not None:
+            progress("random weights", done / total)
+
+    return open_checkpoint(random_model_path(name, cache / "random", written))
 
 
 def _cached_bundle(checkpoint: Checkpoint, quant: str, cache: Path, progress: Progress | None) -> Bundle:

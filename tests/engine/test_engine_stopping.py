@@ -16,7 +16,8 @@ from kazeia import Engine, EngineClosedError, Request
 from kazeia.generation import FrameLoop
 
 TEXT = "Four and twenty blackbirds."
-LONG = " ".join(["This is a sentence. Here is another!"] * 3)
+LONGER = [" ".join(["This is a sentence. Here is another!"] * n) for n in (1, 2, 3)]
+LONG = LONGER[-1]
 
 
 @pytest.fixture
@@ -144,12 +145,16 @@ def test_what_a_cancelled_long_text_leaves_is_its_beginning(tiny: Engine) -> Non
 
 
 def test_pieces_that_were_finished_before_the_cut_are_kept(ending: Engine) -> None:
-    whole = ending.synthesize(LONG, seed=5, segment_chars=40)
-    first = ending.synthesize("This is a sentence. Here is another!", seed=5)
-    assert first.finish_reason == "stop"
-    cancel, on_frame, seen = cancel_at(len(whole.codes) - 1)
-    speech = ending.synthesize(LONG, seed=5, segment_chars=40, cancel=cancel, on_frame=on_frame)
-    assert len(speech.codes) >= len(first.codes)
+    def pieces(seed: int) -> list[int]:
+        ends = [len(ending.synthesize(text, seed=seed, segment_chars=40).codes) for text in LONGER]
+        return np.diff([0, *ends]).tolist()
+
+    seed = next(seed for seed in range(20) if (p := pieces(seed))[0] < max(p[1:]))
+    whole = ending.synthesize(LONG, seed=seed, segment_chars=40)
+    cancel, on_frame, _ = cancel_at(len(whole.codes) - 1)
+    speech = ending.synthesize(LONG, seed=seed, segment_chars=40, cancel=cancel, on_frame=on_frame)
+    assert speech.finish_reason == "cancelled"
+    assert pieces(seed)[0] < len(speech.codes) < len(whole.codes)
     assert np.array_equal(speech.pcm, whole.pcm[: len(speech.pcm)])
 
 

@@ -43,7 +43,8 @@ class Model:
         self.predictor = CodePredictor(
             open_session(path / "code_predictor.onnx", threads),
             [
-                open_session(path / "heads" / f"{k:02d}.onnx", threads)
+                # two megabytes each: more threads would only wait for each other, fifteen times over
+                open_session(path / "heads" / f"{k:02d}.onnx", min(threads, 2))
                 for k in range(talker.num_code_groups - 1)
             ],
             talker,
