@@ -59,7 +59,7 @@ def is_bundle(path: Path) -> bool:
         return True
     try:
         manifest = json.loads((path / MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == BUNDLE_FORMAT
 
@@ -100,7 +100,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(file.read_text("utf-8"))
     except OSError as error:
         raise BundleError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BundleError(f"{file}: not valid JSON ({error}); build the bundle again") from error
     if not isinstance(manifest, dict) or manifest.get("format") != BUNDLE_FORMAT:
         raise BundleError(f'{file}: not the manifest of a bundle; expected "format": "{BUNDLE_FORMAT}"')

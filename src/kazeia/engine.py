@@ -16,7 +16,7 @@ from kazeia._warn import warn
 from kazeia.budget import FrameBudget
 from kazeia.bundle_build import Progress
 from kazeia.errors import EngineClosedError, OptionError, TextError
-from kazeia.generation import FrameLoop, Utterance
+from kazeia.generation import FrameLoop, Utterance, frame_drawer
 from kazeia.graphs.talker import MAX_POSITIONS
 from kazeia.job import SEGMENT_CHARS, Job, Request
 from kazeia.models import open_model
@@ -195,6 +195,32 @@ class Engine:
             on_frame,
         )
         return self._chunks(model, self._check(model, request), chunk_frames)
+
+    def predict_codes(
+        self,
+        hidden: npt.NDArray[np.float32],
+        code0: int,
+        *,
+        sampling: SamplingChoice = None,
+        seed: int = 0,
+    ) -> I64:
+        """The code predictor by itself: codes 1–15 (15,) of one frame; spec §3.2.
+
+        hidden: (hidden,) float32, the talker's state after its final norm, the one whose logits gave
+        `code0`. sampling: as `predictor_sampling` of `synthesize`. seed: of the draws. Raises
+        OptionError for a hidden state of another size or a code out of range, GenerationError.
+        """
+        model, settings = self._open(), self.predictor_sampling(sampling)
+        talker = model.bundle.config.talker
+        hidden = np.asarray(hidden, np.float32)
+        if hidden.shape != (talker.transformer.hidden_size,):
+            raise OptionError(
+                f"hidden has shape {hidden.shape}; expected ({talker.transformer.hidden_size},)"
+            )
+        if not 0 <= code0 < talker.code_predictor.vocab_size:
+            raise OptionError(f"code0 is {code0}; expected 0 to {talker.code_predictor.vocab_size - 1}")
+        draw = frame_drawer([settings], [derive_streams(seed)[1]], [code0])
+        return model.predictor.predict(hidden, code0, draw)
 
     def talker_sampling(self, choice: SamplingChoice = None) -> Sampling:
         """How codebook 0 is drawn for a call's `sampling` argument: what "official" or None stand for."""

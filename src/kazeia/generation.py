@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kazeia.checkpoint.config import TalkerConfig
 from kazeia.prompt import Prompt
 from kazeia.random import Xorshift32
-from kazeia.runtime.code_predictor import CodePredictor
+from kazeia.runtime.code_predictor import Choose, CodePredictor
 from kazeia.runtime.talker import Talker, TalkerState
 from kazeia.sampling import Sampling, sample
 
@@ -60,6 +60,20 @@ def control_mask(config: TalkerConfig, *, end_allowed: bool) -> npt.NDArray[np.b
     suppressed[config.vocab_size - _CONTROL_IDS :] = True
     suppressed[config.codec_eos_token_id] = not end_allowed
     return suppressed
+
+
+def frame_drawer(
+    samplings: Sequence[Sampling], streams: Sequence[Xorshift32], codes0: Sequence[int]
+) -> Choose:
+    """How the rows of one frame draw codes 1–15: the penalty looks at the codes already in the frame."""
+    drawn = [[code] for code in codes0]
+
+    def choose(row: int, logits: F32) -> int:
+        code = sample(logits, drawn[row], samplings[row], streams[row], None, "code predictor logits")
+        drawn[row].append(code)
+        return code
+
+    return choose
 
 
 class FrameLoop:
@@ -163,7 +177,11 @@ class FrameLoop:
             self._predictor_state,
             np.stack([u.hidden for u in self._active]),
             np.array([u.history[-1] for u in self._active]),
-            self._choose(),
+            frame_drawer(
+                [u.predictor_sampling for u in self._active],
+                [u.streams[1] for u in self._active],
+                [u.history[-1] for u in self._active],
+            ),
         )
         took = time.perf_counter() - started
         for row, u in enumerate(self._active):
@@ -172,17 +190,3 @@ class FrameLoop:
             if len(u.codes) >= u.max_frames:
                 u.finish_reason = "limit"
         self._leave()
-
-    def _choose(self) -> Callable[[int, F32], int]:
-        """How the rows draw codes 1–15: the penalty looks at the codes already in the frame."""
-        drawn = [u.history[-1:] for u in self._active]
-
-        def choose(row: int, logits: F32) -> int:
-            u = self._active[row]
-            code = sample(
-                logits, drawn[row], u.predictor_sampling, u.streams[1], None, "code predictor logits"
-            )
-            drawn[row].append(code)
-            return code
-
-        return choose

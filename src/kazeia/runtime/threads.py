@@ -55,7 +55,7 @@ def _read_v2(folder: Path) -> list[float]:
     try:
         quota, period = (folder / "cpu.max").read_text().split()
         return [] if quota == "max" else [int(quota) / int(period)]
-    except (OSError, ValueError, ZeroDivisionError):
+    except (OSError, ValueError, ArithmeticError):
         return []
 
 
@@ -63,5 +63,5 @@ def _read_v1(folder: Path) -> list[float]:
     try:
         quota = int((folder / "cpu.cfs_quota_us").read_text())
         return [quota / int((folder / "cpu.cfs_period_us").read_text())] if quota > 0 else []
-    except (OSError, ValueError, ZeroDivisionError):
+    except (OSError, ValueError, ArithmeticError):
         return []

@@ -1,0 +1,5 @@
+"""`python -m kazeia`."""
+
+from kazeia.cli import main
+
+main()

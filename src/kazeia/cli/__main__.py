@@ -1,5 +1,0 @@
-"""`python -m kazeia.cli` is `kazeia`."""
-
-from kazeia.cli import main
-
-main()
