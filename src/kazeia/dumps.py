@@ -87,11 +87,22 @@ def _check(path: Path, info: dict[str, Any], tensors: dict[str, npt.NDArray[Any]
     rows = len(tensors["prompt_rows"]) if "prompt_rows" in tensors else 0
     try:
         frames, model = info["frames"], info["model"]
-        width, vocab, codebook = model["hidden"], model["vocab"], model["codebook"]
+        width, vocab, codebook = (int(model[key]) for key in ("hidden", "vocab", "codebook"))
         for key in ("text", "voice", "language", "instruct", "layout", "seed", "repetition_penalty"):
             info[key]
-    except (KeyError, TypeError) as error:
+        frames = int(frames)
+        float(info["repetition_penalty"])
+    except KeyError as error:
         raise OptionError(f"{path.with_name('dump.json')}: lacks {error}; write the dump again") from error
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"{path.with_name('dump.json')}: holds a value of the wrong kind ({error}); write the dump again"
+        ) from error
+    if info["layout"] not in ("whole", "streamed") or not isinstance(info["text"], str) or frames < 1:
+        raise OptionError(
+            f'{path.with_name("dump.json")}: expected a text, at least one frame, and the layout "whole" or '
+            f'"streamed"; found {info["text"]!r}, {frames}, {info["layout"]!r}; write the dump again'
+        )
     expected: dict[str, tuple[type[np.generic], tuple[int | None, ...]]] = {
         "text_ids": (np.int64, (None,)),
         "prompt_rows": (np.float32, (rows, width)),
@@ -114,3 +125,12 @@ def _check(path: Path, info: dict[str, Any], tensors: dict[str, npt.NDArray[Any]
                 f"{path}: {name} is {array.dtype} {array.shape}; expected {dtype.__name__} {shape} "
                 f"(None: any); write the dump again"
             )
+    empty = [name for name in ("text_ids", "prompt_rows", "trailing_rows") if not len(tensors[name])]
+    if empty:
+        raise OptionError(f"{path}: {', '.join(empty)} must not be empty; write the dump again")
+    codes = tensors["codes"]
+    if codes.min() < 0 or codes.max() >= codebook:
+        raise OptionError(
+            f"{path}: codes reach from {codes.min()} to {codes.max()}; expected 0 to {codebook - 1}; "
+            "write the dump again"
+        )

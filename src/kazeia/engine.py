@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 
@@ -217,8 +218,11 @@ class Engine:
             raise OptionError(
                 f"hidden has shape {hidden.shape}; expected ({talker.transformer.hidden_size},)"
             )
-        if not 0 <= code0 < talker.code_predictor.vocab_size:
-            raise OptionError(f"code0 is {code0}; expected 0 to {talker.code_predictor.vocab_size - 1}")
+        if not np.isfinite(hidden).all():
+            raise OptionError("hidden holds NaN or infinite values")
+        whole = isinstance(code0, Integral) and not isinstance(code0, bool)
+        if not whole or not 0 <= code0 < talker.code_predictor.vocab_size:
+            raise OptionError(f"code0 is {code0!r}; expected 0 to {talker.code_predictor.vocab_size - 1}")
         draw = frame_drawer([settings], [derive_streams(seed)[1]], [code0])
         return model.predictor.predict(hidden, code0, draw)
 

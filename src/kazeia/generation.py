@@ -42,7 +42,7 @@ class Utterance:
     history: list[int] = field(default_factory=list)  # the codes 0 drawn so far
     finish_reason: FinishReason | None = None
     prefill_s: float = 0.0
-    talker_s: float = 0.0  # wall time of the steps it took part in, shared or not
+    talker_s: float = 0.0  # its share of the steps it took part in
     predictor_s: float = 0.0
 
     # The talker's answer to all frames so far.
@@ -136,7 +136,7 @@ class FrameLoop:
             [self._predictor.embed(u.codes[-1]) + u.prompt.text_row(len(u.codes) - 1) for u in self._active]
         )
         hidden, logits = self._talker.step(self._state, embeds)
-        took = time.perf_counter() - started
+        took = (time.perf_counter() - started) / len(self._active)
         for row, u in enumerate(self._active):
             u.hidden, u.logits = hidden[row], logits[row]
             u.talker_s += took
@@ -183,7 +183,7 @@ class FrameLoop:
                 [u.history[-1] for u in self._active],
             ),
         )
-        took = time.perf_counter() - started
+        took = (time.perf_counter() - started) / len(self._active)
         for row, u in enumerate(self._active):
             u.codes.append(frames[row])
             u.predictor_s += took

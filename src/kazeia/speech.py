@@ -14,7 +14,7 @@ from kazeia.generation import FinishReason
 class Timings:
     """Where the time went, in seconds of wall clock.
 
-    In a batch, `talker_s` and `predictor_s` are those of the shared steps that the speech took part in.
+    A step that several rows of a batch share counts for each by its share.
     """
 
     prefill_s: float = 0.0

@@ -83,7 +83,7 @@ def validate(
     count = resolve_threads(threads)
     opened = open_model(os.fspath(model), quant, None if cache_dir is None else os.fspath(cache_dir), None)
     runner = Model(opened.bundle, count)
-    _check_same_model(runner, recorded)
+    _check_same_model(runner, recorded, os.fspath(dump))
     stages = _prompt_stages(runner, recorded)
     stages += _talker_stages(runner, recorded)
     stages.append(_predictor_stage(runner, recorded))
@@ -113,19 +113,20 @@ def snr_db(ours: F32, theirs: F32) -> float:
     return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-30) / noise))
 
 
-def _check_same_model(model: Model, dump: Dump) -> None:
+def _check_same_model(model: Model, dump: Dump, name: str) -> None:
     config = model.bundle.config
     ours = {
         "size": config.tts_model_size,
         "hidden": config.talker.transformer.hidden_size,
         "layers": config.talker.transformer.num_hidden_layers,
         "vocab": config.talker.vocab_size,
+        "codebook": config.talker.code_predictor.vocab_size,
     }
     for key, value in ours.items():
         found = dump.info["model"].get(key)
         if found != value:
             raise ConfigError(
-                f"{dump}: a dump of another model: {key} is {found!r}, this model has {value!r}"
+                f"{name}: a dump of another model: {key} is {found!r}, this model has {value!r}"
             )
 
 
@@ -158,7 +159,9 @@ def _prompt(model: Model, info: Mapping[str, Any]) -> Any:
 
 def _talker_stages(model: Model, dump: Dump) -> list[Stage]:
     """Hidden states and logits on the dump's prompt and codes, and the codes 0 that follow from them."""
-    codes, trailing, pad = dump.codes, dump.trailing_rows, _prompt(model, dump.info).pad
+    codes, trailing = dump.codes, dump.trailing_rows
+    # A text that stands whole in the prompt is followed by padding alone: the recording has it.
+    pad = trailing[0] if dump.info["layout"] == "whole" else _prompt(model, dump.info).pad
     state, hidden, logits = model.talker.prefill(dump.prompt_rows, len(dump.prompt_rows) + len(codes))
     hiddens, rows = [hidden.copy()], [logits.copy()]
     for frame, frame_codes in enumerate(codes[:-1]):

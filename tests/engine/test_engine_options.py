@@ -281,3 +281,20 @@ def test_unknown_names_are_answered_with_all_the_known_ones(tiny: Engine) -> Non
     with pytest.raises(LanguageError) as language:
         tiny.synthesize(TEXT, language="klingon")
     assert all(name in str(language.value) for name in (*tiny.languages, "auto"))
+
+
+@pytest.mark.parametrize("code0", [-1, 128, 1.5, True, "1", None])
+def test_the_predictor_by_itself_takes_a_code_of_codebook_0(tiny: Engine, code0: Any) -> None:
+    with pytest.raises(OptionError, match=r"code0 is .*expected 0 to 127"):
+        tiny.predict_codes(np.zeros(128, np.float32), code0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("quant", ["f32", "q8"])
+def test_the_predictor_by_itself_takes_finite_numbers(
+    load_engine: Callable[..., Engine], quant: str, bad: float
+) -> None:
+    hidden = np.zeros(128, np.float32)
+    hidden[5] = bad
+    with pytest.raises(OptionError, match="NaN or infinite"):
+        load_engine("tiny", quant).predict_codes(hidden, 1)
