@@ -199,14 +199,19 @@ def test_a_waiting_process_takes_what_the_other_has_built(
     cache = tmp_path / "cache"
     (cache / "bundles").mkdir(parents=True)
     target = cache / "bundles" / ready.name
+    program = (
+        "import sys, kazeia\nkazeia.load(sys.argv[1], quant='f32', cache_dir=sys.argv[2], progress=print)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program, str(checkpoint("tiny")), str(cache)]
     with FileLock(f"{target}.lock"):
-        process = subprocess.Popen(speaker(checkpoint("tiny"), cache), stdout=subprocess.PIPE)
-        time.sleep(1.0)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        time.sleep(1.5)
         assert process.poll() is None
         shutil.copytree(ready, target)
         built = target.stat().st_ino
-    process.communicate()
+    said, _ = process.communicate()
     assert process.returncode == 0
+    assert said == b""  # no progress: nothing was built
     assert target.stat().st_ino == built
 
 

@@ -252,7 +252,6 @@ def filled(checkpoint: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
         ("heads/07.onnx", Path.unlink),
         ("codec_decoder.weights", empty),
         (MANIFEST, flip),
-        (MANIFEST, empty),
         ("text_rows.npy", replace_by_folder),
     ],
 )

@@ -19,7 +19,6 @@ TALKER = (
     "talker.codec_head.weight",
     "talker.model.norm.weight",
     "talker.model.layers.1.mlp.down_proj.weight",
-    "talker.model.layers.0.input_layernorm.weight",
     "talker.model.layers.2.self_attn.v_proj.weight",
     "talker.text_projection.linear_fc1.weight",
     "talker.model.text_embedding.weight",
@@ -27,7 +26,6 @@ TALKER = (
 )
 PREDICTOR = (
     "talker.code_predictor.lm_head.0.weight",
-    "talker.code_predictor.lm_head.14.weight",
     "talker.code_predictor.model.norm.weight",
     "talker.code_predictor.model.layers.1.mlp.gate_proj.weight",
     "talker.code_predictor.model.codec_embedding.5.weight",
@@ -36,9 +34,7 @@ DECODER = (
     "decoder.decoder.6.conv.bias",
     "decoder.decoder.6.conv.weight",
     "decoder.decoder.3.block.2.conv1.conv.weight",
-    "decoder.decoder.1.block.1.conv.bias",
     "decoder.pre_transformer.layers.0.self_attn.k_proj.weight",
-    "decoder.upsample.1.1.norm.weight",
     "decoder.quantizer.rvq_first.vq.layers.0._codebook.embedding_sum",
 )
 BAD = (np.nan, np.inf, -np.inf)

@@ -90,7 +90,7 @@ def test_a_limit_reached_is_a_limit_in_every_way_of_speaking(ending: Engine) -> 
     text, whole = texts[-1], wholes[-1]
     assert whole.finish_reason == "stop"
     assert ends == sorted(set(ends))
-    for frames in sorted({1, *(end + off for end in ends for off in (-1, 0, 1))}):
+    for frames in (1, ends[0], *(end + off for end in ends[1:] for off in (-1, 0, 1))):
         options = {"seed": 5, "segment_chars": 40, "max_frames": frames}
         counts: list[int] = []
         speech = ending.synthesize(text, on_frame=counts.append, **options)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def mixed(n):
         pass
 
 found = {}
-for work, rounds in ((generations, 10), (aborted, 5), (batches, 6), (mixed, 6)):
+for work, rounds in ((generations, 10), (aborted, 5), (batches, 5), (mixed, 5)):
     sizes = []
     for n in range(rounds):
         work(n)

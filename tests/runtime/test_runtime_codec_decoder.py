@@ -49,13 +49,14 @@ def test_any_cut_into_calls_gives_the_whole(decoder: Callable[[str], CodecDecode
         assert np.array_equal(np.concatenate(pieces), whole)
 
 
-@SHAPES
-@pytest.mark.parametrize("frame", [0, 1, 7, 8, 13, 20])
+@pytest.mark.parametrize(
+    ("shape", "frame"), [("tiny", 9), ("tiny-codec", 0), ("tiny-codec", 1), ("tiny-codec", 8), ("tiny", 14)]
+)
 def test_a_frame_never_changes_what_was_heard_before_it(
     decoder: Callable[[str], CodecDecoder], shape: str, frame: int
 ) -> None:
     d = decoder(shape)
-    codes = some_codes(22)
+    codes = some_codes(16)
     whole = d.decode(codes)
     for book in (0, 1, 15):
         changed = codes.copy()
