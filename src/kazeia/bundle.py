@@ -44,6 +44,7 @@ class Bundle:
     codec_config: CodecConfig
     generation: GenerationDefaults
     codec_states: Mapping[str, tuple[int, int]]
+    is_random: bool  # whether it was made from a "random:…" model
 
     def table(self, name: str) -> npt.NDArray[np.float32]:
         """A float32 table, mapped: only the rows that are read cost memory."""
@@ -91,6 +92,7 @@ def open_bundle(path: Path, hash_cache: Path | None = None) -> Bundle:
             else GenerationDefaults()
         ),
         codec_states={name: (rows, width) for name, (rows, width) in manifest["codec_states"].items()},
+        is_random=manifest["random"],
     )
 
 
@@ -110,7 +112,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{manifest.get('kazeia', 'unknown')}; this Kazeia reads version {BUNDLE_VERSION}. "
             "Build it again with `kazeia convert`"
         )
-    wanted = {"files": dict, "quant": str, "fingerprint": str, "codec_states": dict}
+    wanted = {"files": dict, "quant": str, "fingerprint": str, "codec_states": dict, "random": bool}
     for key, kind in wanted.items():
         if not isinstance(manifest.get(key), kind):
             raise BundleError(f"{file}: {key!r} is missing or damaged; build the bundle again")

@@ -50,6 +50,8 @@ def build_bundle_at(
     folder: Path,
     fingerprint: str,
     progress: Progress | None = None,
+    *,
+    is_random: bool = False,
     replace: bool = False,
 ) -> None:
     """Build the bundle of `checkpoint` at `folder`, which appears whole or not at all.
@@ -70,7 +72,8 @@ def build_bundle_at(
             "make the folder writable, or choose another with cache_dir=, --cache-dir or KAZEIA_CACHE"
         ) from error
     try:
-        _fill(temporary, checkpoint, quant, fingerprint, progress or (lambda stage, share: None))
+        manifest = {"quant": quant, "fingerprint": fingerprint, "random": is_random}
+        _fill(temporary, checkpoint, manifest, progress or (lambda stage, share: None))
         if replace and folder.exists():
             shutil.rmtree(folder)
         try:
@@ -93,8 +96,9 @@ def remove_leftovers(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _fill(folder: Path, checkpoint: Checkpoint, quant: str, fingerprint: str, progress: Progress) -> None:
-    plan, talker = quant_plan(quant), checkpoint.config.talker
+def _fill(folder: Path, checkpoint: Checkpoint, manifest: dict[str, Any], progress: Progress) -> None:
+    quant, talker = manifest["quant"], checkpoint.config.talker
+    plan = quant_plan(quant)
     weights: Tables = checkpoint.weights if quant == "f32" else _Finite(checkpoint.weights)
     for name in _TEXT_FILES:
         source = checkpoint.path / name
@@ -114,13 +118,11 @@ def _fill(folder: Path, checkpoint: Checkpoint, quant: str, fingerprint: str, pr
     progress("checksums", 0.9)
     names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     digests = file_digests({name: folder / name for name in names})
-    manifest: dict[str, Any] = {
+    manifest |= {
         "format": BUNDLE_FORMAT,
         "version": BUNDLE_VERSION,
         "kazeia": __version__,
         "onnxruntime": ort.__version__,
-        "quant": quant,
-        "fingerprint": fingerprint,
         "codec_states": states,
         "files": {n: {"bytes": (folder / n).stat().st_size, "sha256": digests[n]} for n in names},
     }

@@ -20,11 +20,11 @@ from kazeia.errors import EngineClosedError, OptionError, TextError
 from kazeia.generation import FrameLoop, Utterance, frame_drawer
 from kazeia.graphs.talker import MAX_POSITIONS
 from kazeia.job import SEGMENT_CHARS, Job, Request
+from kazeia.model import Model
 from kazeia.models import open_model
 from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
-from kazeia.runtime.model import Model
 from kazeia.runtime.threads import resolve_threads
 from kazeia.sampling import (
     OFFICIAL_PREDICTOR,
@@ -53,7 +53,7 @@ class Engine:
     and whatever else the engine is doing. Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, model: Model, *, name: str, is_random: bool, budget: FrameBudget) -> None:
+    def __init__(self, model: Model, *, name: str, budget: FrameBudget) -> None:
         """Use `kazeia.load`."""
         bundle = model.bundle
         talker = bundle.config.talker
@@ -62,7 +62,7 @@ class Engine:
         self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
         self.name = name
         """The model's name as it was given to `load`."""
-        self.is_random = is_random
+        self.is_random = bundle.is_random
         """Whether the weights are random numbers, and the sound therefore noise."""
         self.path: Path = bundle.path
         """The bundle's folder."""
@@ -403,6 +403,5 @@ def load(
     return Engine(
         Model(opened.bundle, count),
         name=opened.name,
-        is_random=opened.is_random,
         budget=budget or FrameBudget(),
     )

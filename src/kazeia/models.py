@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,6 @@ class OpenModel:
 
     bundle: Bundle
     name: str
-    is_random: bool
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def inspect(model: str | os.PathLike[str] | None = None, *, cache_dir: str | Pat
     else:
         with _checkpoint(name, cache) as opened:
             pass
+    is_random = opened.is_random if isinstance(opened, Bundle) else _is_random(name)
     talker = opened.config.talker
     return ModelInfo(
         name=name,
@@ -69,7 +70,7 @@ def inspect(model: str | os.PathLike[str] | None = None, *, cache_dir: str | Pat
         voices=tuple(talker.spk_id),
         languages=talker.languages,
         sample_rate=opened.codec_config.sample_rate,
-        is_random=name.startswith(RANDOM),
+        is_random=is_random,
     )
 
 
@@ -116,11 +117,11 @@ def open_model(
                 f"{folder}: this bundle holds {bundle.quant} weights, but {quant} was asked for; "
                 f"ask for {bundle.quant}, or give the checkpoint it was made from"
             )
-        return OpenModel(bundle, name, is_random=False)
+        return OpenModel(bundle, name)
     with _checkpoint(name, cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
-        bundle = _cached_bundle(checkpoint, quant, cache, progress)
-    return OpenModel(bundle, name, is_random=name.startswith(RANDOM))
+        bundle = _cached_bundle(checkpoint, quant, cache, name, progress)
+    return OpenModel(bundle, name)
 
 
 def build_bundle(
@@ -137,14 +138,20 @@ def build_bundle(
     """
     quant_plan(quant)
     cache = cache_folder(cache_dir)
-    with _checkpoint(os.fspath(model), cache, progress) as checkpoint:
+    name = os.fspath(model)
+    with _checkpoint(name, cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
         if out is None:
-            return _cached_bundle(checkpoint, quant, cache, progress).path
+            return _cached_bundle(checkpoint, quant, cache, name, progress).path
         folder = Path(out).expanduser()
         if folder.exists() and not is_bundle(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise BundleError(f"{folder}: exists and is not a bundle; choose a new folder")
-        build_bundle_at(checkpoint, quant, folder, checkpoint.fingerprint(cache), progress, replace=True)
+        fingerprint = checkpoint.fingerprint(cache)
+        with _lock(cache / "locks" / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()):
+            remove_leftovers(folder)
+            build_bundle_at(
+                checkpoint, quant, folder, fingerprint, progress, is_random=_is_random(name), replace=True
+            )
         return folder
 
 
@@ -158,7 +165,7 @@ def check_kind(config: ModelConfig, path: Path) -> None:
 
 
 def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Checkpoint:
-    if not name.startswith(RANDOM):
+    if not _is_random(name):
         return open_checkpoint(name)
     from kazeia.testing import random_model_path
 
@@ -169,7 +176,13 @@ def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Che
     return open_checkpoint(random_model_path(name, cache / "random", written))
 
 
-def _cached_bundle(checkpoint: Checkpoint, quant: str, cache: Path, progress: Progress | None) -> Bundle:
+def _is_random(name: str) -> bool:
+    return name.startswith(RANDOM)
+
+
+def _cached_bundle(
+    checkpoint: Checkpoint, quant: str, cache: Path, name: str, progress: Progress | None
+) -> Bundle:
     fingerprint = checkpoint.fingerprint(cache)
     folder = cache / "bundles" / f"{fingerprint[:20]}-{quant}-v{BUNDLE_VERSION}"
     try:
@@ -184,7 +197,15 @@ def _cached_bundle(checkpoint: Checkpoint, quant: str, cache: Path, progress: Pr
         except BundleError:
             if damage is not None:
                 warn(f"{damage}; building it again now")
-        build_bundle_at(checkpoint, quant, folder, fingerprint, progress, replace=damage is not None)
+        build_bundle_at(
+            checkpoint,
+            quant,
+            folder,
+            fingerprint,
+            progress,
+            is_random=_is_random(name),
+            replace=damage is not None,
+        )
     return open_bundle(folder, cache)
 
 

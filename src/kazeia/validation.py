@@ -17,9 +17,9 @@ import numpy.typing as npt
 from kazeia.dumps import Dump, read_dump
 from kazeia.errors import ConfigError
 from kazeia.generation import MIN_FRAMES, FrameLoop, Utterance, control_mask
+from kazeia.model import Model
 from kazeia.models import open_model
 from kazeia.random import derive_streams
-from kazeia.runtime.model import Model
 from kazeia.runtime.threads import resolve_threads
 from kazeia.sampling import OFFICIAL_PREDICTOR, OFFICIAL_TALKER, Sampling, mask, penalize
 from kazeia.text.languages import resolve_language, resolve_voice

@@ -300,3 +300,10 @@ def test_altered_weights_are_not_spoken_with_the_old_bundle(
     assert weights.stat().st_size == times.st_size
     assert not np.array_equal(speak(model, cache), said)
     assert len([p for p in (cache / "bundles").iterdir() if p.suffix != ".lock"]) == 2
+
+
+def test_a_bundle_of_a_random_model_still_says_that_it_makes_noise(tmp_path: Path) -> None:
+    folder = kazeia.build_bundle("random:tiny", quant="q8", out=tmp_path / "bundle")
+    assert kazeia.inspect(folder).is_random
+    with kazeia.load(folder) as engine:
+        assert engine.is_random

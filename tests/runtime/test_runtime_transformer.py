@@ -10,8 +10,8 @@ import pytest
 
 from kazeia import Engine, Request, generation
 from kazeia.checkpoint.config import TransformerConfig
+from kazeia.model import Model
 from kazeia.runtime.kv_cache import KVCache
-from kazeia.runtime.model import Model
 from kazeia.runtime.talker import Talker
 
 QUANTS = pytest.mark.parametrize("quant", ["f32", "q8", "q4"])
