@@ -65,6 +65,19 @@ def is_bundle(path: Path) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == BUNDLE_FORMAT
 
 
+def foreign_files(path: Path) -> list[str]:
+    """What lies at `path` beside the files that its manifest lists; without a manifest, everything."""
+    if not path.is_dir():
+        return [path.name]
+    found = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir())
+    try:
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+        own = {MANIFEST, *manifest["files"]} if manifest["format"] == BUNDLE_FORMAT else set()
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        own = set()
+    return [name for name in found if name not in own]
+
+
 def open_bundle(path: Path, hash_cache: Path | None = None) -> Bundle:
     """Open a bundle, after checking its version and every file's size and hash.
 

@@ -74,8 +74,8 @@ def build_bundle_at(
     try:
         manifest = {"quant": quant, "fingerprint": fingerprint, "random": is_random}
         _fill(temporary, checkpoint, manifest, progress or (lambda stage, share: None))
-        if replace and folder.exists():
-            shutil.rmtree(folder)
+        if replace and os.path.lexists(folder):
+            folder.rename(temporary.with_name(f"{temporary.name}-old"))
         try:
             temporary.rename(folder)
         except OSError:
@@ -87,13 +87,21 @@ def build_bundle_at(
             "Free some space or choose another folder, then try again"
         ) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+        _remove(temporary.with_name(f"{temporary.name}-old"))
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed builds of this bundle left. The caller holds the lock that builders take."""
     for left in folder.parent.glob(f"{_TEMPORARY}{folder.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
+        _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def _fill(folder: Path, checkpoint: Checkpoint, manifest: dict[str, Any], progress: Progress) -> None:

@@ -19,9 +19,9 @@ from kazeia.bundle_build import Progress
 from kazeia.errors import EngineClosedError, OptionError, TextError
 from kazeia.generation import FrameLoop, Utterance, frame_drawer
 from kazeia.graphs.talker import MAX_POSITIONS
-from kazeia.job import SEGMENT_CHARS, Job, Request
+from kazeia.job import SEGMENT_CHARS, Job, Request, check_request
 from kazeia.model import Model
-from kazeia.models import open_model
+from kazeia.models import is_random_name, open_model
 from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
@@ -62,7 +62,7 @@ class Engine:
         self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
         self.name = name
         """The model's name as it was given to `load`."""
-        self.is_random = bundle.is_random
+        self.is_random = bundle.is_random or is_random_name(name)
         """Whether the weights are random numbers, and the sound therefore noise."""
         self.path: Path = bundle.path
         """The bundle's folder."""
@@ -76,6 +76,7 @@ class Engine:
         """The languages' names, besides "auto"."""
 
     def __enter__(self) -> Engine:
+        self._open()
         return self
 
     def __exit__(
@@ -112,8 +113,8 @@ class Engine:
         "official" is the official package's way. max_frames: stop after so many frames of 80 ms; None
         derives a generous limit from the text. layout: "whole" puts the text in the prompt,
         "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
-        pieces, None never cuts. cancel: set it to stop within a frame. on_frame: called with the
-        number of frames so far.
+        pieces, None never cuts. cancel: set it to stop generating within a frame; what was generated is
+        still decoded and returned. on_frame: called with the number of frames so far.
 
         Raises TextError, VoiceError, LanguageError or OptionError for what cannot be done,
         GenerationError for numbers that cannot be used, EngineClosedError.
@@ -144,12 +145,14 @@ class Engine:
         """
         model = self._open()
         jobs = [self._check(model, request) for request in requests]
-        queue = [(job, u) for job in jobs for u in job.utterances]
+        queue = [(job, i) for job in jobs for i in range(len(job.utterances))]
         loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker)
         while queue or len(loop):
             self._open()
             while queue and len(loop) < MAX_BATCH:
-                loop.join(queue.pop(0)[1])
+                job, i = queue.pop(0)
+                if job.room(i) != 0:  # else the segments before have filled the limit
+                    loop.join(job.utterances[i])
             loop.step()
             for job in jobs:
                 job.tell()
@@ -248,6 +251,7 @@ class Engine:
 
     def _check(self, model: Model, request: Request) -> Job:
         """Refuse what cannot be done, by name, before any work; resolve the rest."""
+        check_request(request)
         check_text(request.text)
         voice = resolve_voice(request.voice, self.voices)
         language = resolve_language(request.language, self.languages)
@@ -367,7 +371,7 @@ class Engine:
 
 
 def _check_count(name: str, value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
         raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1, or None")
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kazeia.errors import OptionError
 from kazeia.generation import FinishReason, Utterance
 from kazeia.prompt import Layout
 from kazeia.sampling import SamplingChoice
@@ -31,6 +32,16 @@ class Request:
     segment_chars: int | None = SEGMENT_CHARS
     cancel: threading.Event | None = None
     on_frame: Callable[[int], None] | None = None
+
+
+def check_request(request: object) -> None:
+    """Raise OptionError for what is no `Request`, or holds what cannot be called or asked."""
+    if not isinstance(request, Request):
+        raise OptionError(f"a request is {request!r}; expected a kazeia.Request")
+    if request.cancel is not None and not hasattr(request.cancel, "is_set"):
+        raise OptionError(f"cancel is {request.cancel!r}; expected a threading.Event or None")
+    if request.on_frame is not None and not callable(request.on_frame):
+        raise OptionError(f"on_frame is {request.on_frame!r}; expected a function of one number, or None")
 
 
 @dataclass

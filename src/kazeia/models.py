@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import platformdirs
 from filelock import FileLock
 
 from kazeia._warn import warn
-from kazeia.bundle import BUNDLE_VERSION, Bundle, is_bundle, open_bundle
+from kazeia.bundle import BUNDLE_VERSION, Bundle, foreign_files, is_bundle, open_bundle
 from kazeia.bundle_build import Progress, build_bundle_at, remove_leftovers
 from kazeia.checkpoint import Checkpoint, ModelConfig, open_checkpoint
 from kazeia.errors import BundleError, ConfigError, ModelNotFoundError, OptionError
@@ -60,7 +61,7 @@ def inspect(model: str | os.PathLike[str] | None = None, *, cache_dir: str | Pat
     else:
         with _checkpoint(name, cache) as opened:
             pass
-    is_random = opened.is_random if isinstance(opened, Bundle) else _is_random(name)
+    is_random = is_random_name(name) or (isinstance(opened, Bundle) and opened.is_random)
     talker = opened.config.talker
     return ModelInfo(
         name=name,
@@ -139,20 +140,43 @@ def build_bundle(
     quant_plan(quant)
     cache = cache_folder(cache_dir)
     name = os.fspath(model)
+    if is_bundle(Path(name).expanduser()):
+        raise OptionError(f"{name}: this is a bundle already; give the checkpoint it was made from")
     with _checkpoint(name, cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
         if out is None:
             return _cached_bundle(checkpoint, quant, cache, name, progress).path
-        folder = Path(out).expanduser()
-        if folder.exists() and not is_bundle(folder) and (not folder.is_dir() or any(folder.iterdir())):
-            raise BundleError(f"{folder}: exists and is not a bundle; choose a new folder")
+        folder = Path(out).expanduser().resolve()
+        _check_place(os.fspath(out), folder)
         fingerprint = checkpoint.fingerprint(cache)
-        with _lock(cache / "locks" / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()):
+        with _lock_for(folder, cache):
             remove_leftovers(folder)
             build_bundle_at(
-                checkpoint, quant, folder, fingerprint, progress, is_random=_is_random(name), replace=True
+                checkpoint, quant, folder, fingerprint, progress, is_random=is_random_name(name), replace=True
             )
         return folder
+
+
+def _check_place(asked: str, folder: Path) -> None:
+    """Raise BundleError unless a bundle may be written at `folder`: new, empty, or nothing but a bundle."""
+    if not asked:
+        raise BundleError("the folder for the bundle has an empty name; give a new folder")
+    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    foreign = foreign_files(folder)
+    if foreign:
+        raise BundleError(
+            f"{folder}: exists and is not a bundle alone (it holds {', '.join(foreign[:3])}); "
+            "choose a new folder"
+        )
+
+
+def _lock_for(folder: Path, cache: Path) -> AbstractContextManager[object]:
+    """A lock against others who build at the same place; none where the cache cannot be written."""
+    try:
+        return _lock(cache / "locks" / hashlib.sha256(os.fsencode(folder)).hexdigest())
+    except BundleError:
+        return nullcontext()
 
 
 def check_kind(config: ModelConfig, path: Path) -> None:
@@ -165,7 +189,7 @@ def check_kind(config: ModelConfig, path: Path) -> None:
 
 
 def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Checkpoint:
-    if not _is_random(name):
+    if not is_random_name(name):
         return open_checkpoint(name)
     from kazeia.testing import random_model_path
 
@@ -176,7 +200,8 @@ def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Che
     return open_checkpoint(random_model_path(name, cache / "random", written))
 
 
-def _is_random(name: str) -> bool:
+def is_random_name(name: str) -> bool:
+    """Whether the name asks for a model of random numbers."""
     return name.startswith(RANDOM)
 
 
@@ -188,7 +213,7 @@ def _cached_bundle(
     try:
         return open_bundle(folder, cache)
     except BundleError as error:
-        damage = error if folder.exists() else None
+        damage = error if os.path.lexists(folder) else None
     lock = _lock(folder)
     with lock:
         remove_leftovers(folder)
@@ -196,14 +221,14 @@ def _cached_bundle(
             return open_bundle(folder, cache)
         except BundleError:
             if damage is not None:
-                warn(f"{damage}; building it again now")
+                warn(f"the prepared model is made again now, because it cannot be used: {damage}")
         build_bundle_at(
             checkpoint,
             quant,
             folder,
             fingerprint,
             progress,
-            is_random=_is_random(name),
+            is_random=is_random_name(name),
             replace=damage is not None,
         )
     return open_bundle(folder, cache)

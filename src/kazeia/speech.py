@@ -53,6 +53,8 @@ class Timings:
 
     def summary(self) -> str:
         """One line for people."""
+        if not self.audio_s:
+            return f"no audio in {self.total_s:.2f} s"
         parts = "".join(f", {name} {ms:.1f} ms/frame" for name, ms in self.per_frame_ms().items())
         return (
             f"{self.audio_s:.2f} s of audio in {self.total_s:.2f} s "

@@ -414,7 +414,48 @@ def test_a_damaged_bundle_in_the_cache_is_replaced_not_mended(
     (bundle,) = bundles(tmp_path)
     (bundle / "manifest.json").unlink()
     (bundle / "stray").write_text("left by someone")
-    with pytest.warns(KazeiaWarning, match=r"manifest\.json.*building it again"):
+    with pytest.warns(KazeiaWarning, match=r"made again.*manifest\.json"):
         assert np.array_equal(speak(checkpoint("tiny"), tmp_path), said)
     assert bundles(tmp_path) == [bundle]
     assert not (bundle / "stray").exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "talker.onnx", "mine.wav"])
+def test_a_folder_with_the_users_own_files_is_never_replaced(
+    checkpoint: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
+    folder = kazeia.build_bundle(checkpoint("tiny"), quant="q8", out=tmp_path / "bundle")
+    kazeia.build_bundle(checkpoint("tiny"), quant="q4", out=folder)  # a bundle may be replaced
+    (tmp_path / "own").mkdir()
+    for place in (folder, tmp_path / "own"):
+        if name == "talker.onnx" and place == folder:
+            continue  # that one is the bundle's
+        (place / name).write_text("precious")
+        with pytest.raises(kazeia.BundleError, match="not a bundle alone"):
+            kazeia.build_bundle(checkpoint("tiny"), quant="q8", out=place)
+        assert (place / name).read_text() == "precious"
+
+
+def test_a_bundle_may_be_replaced_from_within(
+    checkpoint: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = kazeia.build_bundle(checkpoint("tiny"), quant="q8", out=tmp_path / "bundle")
+    monkeypatch.chdir(folder)
+    kazeia.build_bundle(checkpoint("tiny"), quant="q4", out=".")
+    assert kazeia.load(folder, quant="q4").quant == "q4"
+    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_an_obstacle_in_the_cache_is_replaced(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = kazeia.build_bundle(checkpoint("tiny"), quant="q8", cache_dir=tmp_path)
+    shutil.rmtree(folder)
+    folder.write_text("not a folder")
+    with pytest.warns(kazeia.KazeiaWarning, match="made again"):
+        assert kazeia.build_bundle(checkpoint("tiny"), quant="q8", cache_dir=tmp_path) == folder
+    assert folder.is_dir()
+
+
+def test_a_bundle_is_no_checkpoint(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = kazeia.build_bundle(checkpoint("tiny"), quant="q8", out=tmp_path / "bundle")
+    with pytest.raises(kazeia.OptionError, match="a bundle already"):
+        kazeia.build_bundle(folder, quant="q4", out=tmp_path / "other")

@@ -361,3 +361,12 @@ def test_a_random_model_speaks_the_same_bytes_as_the_library(
         assert path.read_bytes() == want
     assert run("say", "Hello.", *arguments, "--temperature", "0.5", "--cp-top-k", "3").code == 0
     assert path.read_bytes() != want
+
+
+def test_a_file_of_another_kind_is_not_overwritten_by_a_slip(run: Run, engine: Any, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.write_text("precious")
+    result = run("say", "hi", "-o", str(notes))
+    assert result.code == 1
+    assert "is not a WAV file" in result.err
+    assert notes.read_text() == "precious"

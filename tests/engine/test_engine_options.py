@@ -298,3 +298,31 @@ def test_the_predictor_by_itself_takes_finite_numbers(
     hidden[5] = bad
     with pytest.raises(OptionError, match="NaN or infinite"):
         load_engine("tiny", quant).predict_codes(hidden, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cancel": object()}, "cancel is"),
+        ({"on_frame": 3}, "on_frame is 3"),
+    ],
+)
+def test_what_cannot_be_called_is_refused(tiny: Engine, options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tiny.synthesize("Hello.", max_frames=1, **options)  # type: ignore[arg-type]
+
+
+def test_a_batch_takes_requests_only(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match=r"expected a kazeia\.Request"):
+        tiny.batch("abc")  # type: ignore[arg-type]
+
+
+def test_a_limit_on_a_long_text_is_not_worked_past(tiny: Engine) -> None:
+    frames: list[int] = []
+    text = "A sentence of its own. " * 200
+    speech = tiny.synthesize(text, seed=1, max_frames=20, segment_chars=40, on_frame=frames.append)
+    stream = list(tiny.stream(text, seed=1, max_frames=20, segment_chars=40))
+    assert len(speech.codes) == 20
+    assert speech.finish_reason == "limit"
+    assert stream[-1].speech is not None
+    assert np.array_equal(speech.pcm, stream[-1].speech.pcm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from kazeia.cli.guard import ERROR, note
 from kazeia.cli.models import convert, validate, voices
 from kazeia.cli.say import say
 
@@ -62,8 +64,29 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("SIGTERM", "SIGHUP"):  # unwind, so that temporary files are removed
         with contextlib.suppress(AttributeError, ValueError):  # not on Windows; not in a side thread
             signal.signal(getattr(signal, name), _terminate)
-    app(args=None if arguments is None else list(arguments), prog_name="kazeia")
-    sys.exit(0)  # not reached: the call above exits
+    code: int | str | None = 0
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="kazeia")
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:  # standard output is full or closed, and nothing was buffered
+        code = _give_up_output(error)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a failure can still be told in one line
+    except OSError as error:
+        code = _give_up_output(error)
+    sys.exit(code)
+
+
+def _give_up_output(error: OSError) -> int:
+    """The exit code for a standard output that takes no more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0
+    note(f"cannot write to standard output: {error.strerror or error}", "error")
+    return ERROR
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

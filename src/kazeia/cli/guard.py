@@ -39,6 +39,11 @@ def guarded(debug: bool) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise typer.Exit(0) from None
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        note(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
+        raise typer.Exit(ERROR) from None
     except KazeiaError as error:
         if isinstance(error, AudioError) and isinstance(error.__cause__, BrokenPipeError):
             raise typer.Exit(0) from None

@@ -40,7 +40,7 @@ def voices(
 
 
 def convert(
-    model: Annotated[str, typer.Argument(help="Checkpoint folder or hub id.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="Checkpoint: folder or hub id.", show_default=False)],
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--output", "-o", metavar="DIR", help="Where the bundle goes. Default: the cache."),
@@ -65,7 +65,8 @@ def convert(
 
 def validate(
     dump: Annotated[
-        Path, typer.Option("--dump", metavar="FILE", help="Tensors recorded from the official package.")
+        Path,
+        typer.Option("--dump", metavar="DIR", help="A recording of the official package."),
     ],
     model: Model = None,
     quant: Quant = "f32",

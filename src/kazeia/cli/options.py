@@ -23,7 +23,11 @@ Threads = Annotated[
 ]
 CacheDir = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--cache-dir", metavar="DIR", help="Where built bundles are kept. Default: KAZEIA_CACHE."),
+    typer.Option(
+        "--cache-dir",
+        metavar="DIR",
+        help="Where prepared models are kept. Default: KAZEIA_CACHE.",
+    ),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings and errors still show.")

@@ -317,7 +317,21 @@ def _choose_output(output: str | None, play: bool) -> str | None:
     if suffix not in _WAV_SUFFIXES and (os.path.isfile(output) or not os.path.exists(output)):
         raise OptionError(f"{output}: audio is written as WAV only; give a name that ends in .wav")
     check_target(output)
+    _refuse_other_files(output)
     return output
+
+
+def _refuse_other_files(output: str) -> None:
+    """Refuse to write over a file that does not look like a WAV: a slip of the keyboard would destroy it."""
+    from kazeia.errors import OptionError
+
+    if not Path(output).suffix and os.path.isfile(output):
+        with open(output, "rb") as file:
+            start = file.read(4)
+        if start not in (b"", b"RIFF"):
+            raise OptionError(
+                f"{output}: exists and is not a WAV file; remove it first, or choose another name"
+            )
 
 
 def _read_text(text: str | None, file: Path | None) -> str:

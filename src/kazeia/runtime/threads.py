@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kazeia.errors import OptionError
 
+MOST_THREADS = 256
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -14,8 +15,10 @@ def resolve_threads(threads: int | None) -> int:
     """The caller's number if given (OptionError unless it is a whole number ≥ 1), else `usable_cores()`."""
     if threads is None:
         return usable_cores()
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise OptionError(f"threads is {threads!r}; expected a whole number of at least 1, or None")
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise OptionError(
+            f"threads is {threads!r}; expected a whole number from 1 to {MOST_THREADS}, or None"
+        )
     return threads
 
 

@@ -9,10 +9,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from filelock import FileLock
+
 from kazeia.errors import CheckpointError, ModelNotFoundError, OptionError
 from kazeia.testing.configs import FEATURE_EXTRACTOR, GENERATION, PROCESSOR, codec_config, model_config
 from kazeia.testing.shapes import SHAPES, Shape
-from kazeia.testing.tensors import RECIPE, codec_tensors, talker_tensors
+from kazeia.testing.tensors import RECIPE, Tensor, codec_tensors, talker_tensors
 from kazeia.testing.tokenizer import make_tokenizer
 from kazeia.testing.writer import Progress, file_size, write_safetensors
 
@@ -90,14 +92,40 @@ def random_model_path(name: str, cache: str | os.PathLike[str], progress: Progre
         )
     seed = int(match["seed"] or 0)
     target = Path(cache) / f"random-{match['preset']}-seed{seed}-v{RECIPE}"
-    if _taken(target):
+    shape = SHAPES[match["preset"]]
+    if _is_whole(target, shape):
         return target
     try:
-        return make_checkpoint(target, match["preset"], seed, progress)
-    except CheckpointError:
-        if _taken(target):  # another process was first; its checkpoint is the same
-            return target
-        raise
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f"{target.name}.lock")):
+            for left in target.parent.glob(f".{target.name}-*"):  # of writers that were killed
+                shutil.rmtree(left, ignore_errors=True)
+            if not _is_whole(target, shape):  # another process may have made it meanwhile
+                shutil.rmtree(target, ignore_errors=True)
+                make_checkpoint(target, shape, seed, progress)
+    except OSError as error:
+        raise CheckpointError(f"cannot write a checkpoint to {target}: {error}") from error
+    return target
+
+
+def _is_whole(folder: Path, shape: Shape) -> bool:
+    """Whether every file is there, and the weights have their sizes."""
+    sizes = {
+        path: file_size(tensors, dtype, metadata=more)
+        for path, tensors, dtype, more in _weights(folder, shape)
+    }
+    names = ("config.json", "vocab.json", "merges.txt", "speech_tokenizer/config.json")
+    return all((folder / name).is_file() for name in names) and all(
+        path.is_file() and path.stat().st_size == size for path, size in sizes.items()
+    )
+
+
+def _weights(folder: Path, shape: Shape) -> list[tuple[Path, list[Tensor], str, bool]]:
+    """The weights' files: path, tensors, stored type, whether the header carries metadata."""
+    return [
+        (folder / "model.safetensors", talker_tensors(shape), "BF16", True),
+        (folder / "speech_tokenizer" / "model.safetensors", codec_tensors(shape), "F32", False),
+    ]
 
 
 def _taken(folder: Path) -> bool:
@@ -121,10 +149,7 @@ def _write(folder: Path, shape: Shape, seed: int, progress: Progress | None) -> 
     (folder / "merges.txt").write_bytes(tokenizer.merges_txt())
     (folder / "tokenizer_config.json").write_bytes(tokenizer.config_json())
 
-    files = (
-        (folder / "model.safetensors", talker_tensors(shape), "BF16", True),
-        (codec / "model.safetensors", codec_tensors(shape), "F32", False),
-    )
+    files = _weights(folder, shape)
     total = sum(file_size(tensors, dtype, metadata=metadata) for _, tensors, dtype, metadata in files)
     done = 0
 
