@@ -1,0 +1,355 @@
+"""Step 4: talker and code predictor.
+
+    python talker.py train DATASET WORK --minutes 20      # resumes from WORK/talker.pt
+    python talker.py speak DATASET WORK JUDGE [--count 8] # sampled codes through the acoustic model and the vocoder
+
+Every step draws utterances anew: half spoken ones under a random time shift, half texts that nobody spoke, with
+borrowed durations and pitch. WORK/talker.pt holds weights, their moving average, optimiser and step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import codes
+import common
+import data
+import numpy as np
+import phones
+import torch
+from alignment import Aligner, Prosody
+from talker_model import EOS, Talker, prompt, text_start
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
+
+F = nn.functional
+torch.set_num_threads(1)
+LAYOUT = Path(__file__).parent / "layout"
+HEAD = [*range(common.CODES), EOS]  # rows of codec_head that can be sampled
+RATE, WARM_UP, BATCH, DROPOUT = 2e-3, 100, 16, 0.0
+
+
+def tokenizer() -> Tokenizer:
+    vocab = json.loads((LAYOUT / "vocab.json").read_text("utf-8"))
+    merges = [
+        tuple(line.split(" ")) for line in (LAYOUT / "merges.txt").read_text("utf-8").splitlines() if line
+    ]
+    made = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+class Corpus:
+    """Utterances as (tokens, language, symbols, alignment, pitch), drawn at random."""
+
+    def __init__(self, dataset: str, work: str) -> None:
+        self.rng = common.seed_all()
+        table = phones.symbols_of(dataset, work)
+        coder = tokenizer()
+        self.spoken = data.load(dataset, work, "train")
+        self.held = data.load(dataset, work, "held")
+        for u in (*self.spoken, *self.held):
+            u.mc = u.ap = np.zeros((0, 0))  # only the alignment and the pitch are needed
+        rows = [json.loads(line) for line in (Path(work) / "texts.jsonl").read_text("utf-8").splitlines()]
+        self.texts = []
+        for row in rows:
+            symbols, _ = common.merge_phones(
+                row["phonemes"], [1] * (len(row["phonemes"]) + 2), row["language"]
+            )
+            self.texts.append(
+                (coder.encode(row["text"]).ids, row["language"], np.array([table[s] for s in symbols]))
+            )
+        self.prosody = Prosody(self.spoken)
+        self.aligner = Aligner()
+        tokens = {u.name: coder.encode(u.text).ids for u in (*self.spoken, *self.held)}
+        self.tokens = tokens
+        pairs = [(np.array(tokens[u.name]), u.alignment.symbols) for u in self.spoken[::2]]
+        pairs += [(np.array(t), s) for t, _, s in self.texts[::12]]
+        self.aligner.fit(pairs)
+        self._paths: dict[object, np.ndarray] = {}
+
+    def path(self, key: object, tokens: list[int], symbols: np.ndarray) -> np.ndarray:
+        if key not in self._paths:
+            self._paths[key] = self.aligner.path(np.array(tokens), symbols)
+        return self._paths[key]
+
+    def item(self, u: data.Utterance, shift: int) -> tuple:
+        tokens = self.tokens[u.name]
+        where = self.path(u.name, tokens, u.alignment.symbols)
+        return (
+            tokens,
+            u.language,
+            u.encode(self.rng, shift),
+            where,
+            codes_index(u.alignment.shifted(shift), u.frames(shift)),
+        )
+
+    def draw(self) -> tuple:
+        rng = self.rng
+        if rng.random() < 0.5:
+            return self.item(self.spoken[rng.integers(len(self.spoken))], int(rng.integers(16)) * common.TICK)
+        number = int(rng.integers(len(self.texts)))
+        tokens, language, symbols = self.texts[number]
+        alignment = self.prosody.align(symbols, rng).shifted(int(rng.integers(common.FRAME)))
+        frames = -(-alignment.length // common.FRAME)
+        encoded = codes.encode(alignment, self.prosody.pitch(language, symbols, frames, rng), rng)
+        return tokens, language, encoded, self.path(number, tokens, symbols), codes_index(alignment, frames)
+
+
+def codes_index(alignment: codes.Alignment, frames: int) -> np.ndarray:
+    """(frames,) index of the phone in each frame's last slot."""
+    return codes.slot_phones(alignment, frames)[common.SLOTS - 1 :: common.SLOTS]
+
+
+def collate(items: list[tuple], rng: np.random.Generator, corrupt: float) -> dict[str, torch.Tensor]:
+    """Right-padded batch. Guides are token positions to attend to, -1 for none."""
+    built = []
+    for tokens, language, encoded, where, last in items:
+        spoken_as = "auto" if rng.random() < 0.1 and corrupt else language
+        text_ids, codec_ids = prompt(tokens, spoken_as)
+        built.append((text_ids, codec_ids, encoded, where, last, text_start(spoken_as)))
+    width = max(len(b[0]) + len(b[2]) for b in built)
+    n = len(built)
+    text = np.full((n, width), 296)
+    codec = np.full((n, width), -1)
+    target = np.full((n, width), -1)
+    guide = np.full((2, n, width), -1)
+    at, inputs, source, truth = [], [], [], []
+    for i, (text_ids, codec_ids, encoded, where, last, start) in enumerate(built):
+        t0, frames = len(text_ids), len(encoded)
+        text[i, :t0], codec[i, :t0] = text_ids, codec_ids
+        here = np.arange(frames)
+        target[i, t0 - 1 : t0 - 1 + frames] = encoded[:, 0]
+        target[i, t0 - 1 + frames] = common.CODES
+        top = len(where) - 1
+        guide[0, i, t0 - 1 : t0 - 1 + frames] = start + where[np.minimum(last + 1, top)]
+        guide[1, i, t0 - 1 : t0 - 1 + frames] = start + where[np.minimum(last + 2, top)]
+        wrong = encoded[:, : codes.USED].copy()
+        if corrupt:
+            frame = rng.random(frames) < corrupt
+            wrong[frame] = wrong[rng.integers(frames, size=int(frame.sum()))]
+            single = rng.random(wrong.shape) < corrupt
+            wrong[single] = wrong[rng.integers(frames, size=int(single.sum())), np.nonzero(single)[1]]
+        at.append(i * width + t0 + here)
+        inputs.append(wrong)
+        source.append(i * width + t0 - 1 + here)
+        truth.append(encoded[:, : codes.USED])
+    join = lambda parts: torch.as_tensor(np.concatenate(parts).astype(np.int64))  # noqa: E731
+    return {
+        "text": torch.as_tensor(text), "codec": torch.as_tensor(codec), "target": torch.as_tensor(target),
+        "guide": torch.as_tensor(guide), "at": join(at), "inputs": join(inputs), "source": join(source),
+        "truth": join(truth),
+    }  # fmt: skip
+
+
+def losses(
+    model: Talker, b: dict[str, torch.Tensor], dropout: float, share: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """-> nats per frame of c0, of c1 … c7 (7,), guided attention loss."""
+    x = model.inputs(b["text"], b["codec"], b["inputs"], b["at"])
+    hidden, seen = model.model.run(F.dropout(x, dropout, model.training and dropout > 0), dropout)
+    flat = hidden.reshape(-1, hidden.shape[-1])
+    spots = torch.nonzero(b["target"].reshape(-1) >= 0)[:, 0]
+    first = F.cross_entropy(
+        F.linear(flat[spots], model.codec_head.weight[HEAD]), b["target"].reshape(-1)[spots]
+    )
+    # The predictor learns fast: a share of the frames is enough for it.
+    chosen = torch.rand(len(b["source"])) < share if share < 1 else slice(None)
+    truth = b["truth"][chosen]
+    logits = model.predict(flat[b["source"][chosen]], truth, dropout)
+    rest = torch.stack([F.cross_entropy(logit, truth[:, k + 1]) for k, logit in enumerate(logits)])
+    keys = torch.arange(x.shape[1])
+    guided = []
+    for attention in seen:
+        for head in range(2):
+            goal = b["guide"][head]
+            near = ((keys - goal[..., None]).abs() <= 1) & (goal >= 0)[..., None]
+            mass = (attention[:, 2 * head] * near).sum(-1)[goal >= 0]
+            guided.append(-(mass + 1e-4).log().mean())
+    return first, rest, torch.stack(guided).mean()
+
+
+def batch(corpus: Corpus, size: int) -> dict[str, torch.Tensor]:
+    """Drawn from four batches' worth sorted by length, so that little is padding."""
+    pool = getattr(corpus, "pool", [])
+    if not pool:
+        items = sorted((corpus.draw() for _ in range(4 * size)), key=lambda x: len(x[0]) + len(x[2]))
+        pool = [items[i : i + size] for i in range(0, len(items), size)]
+        corpus.rng.shuffle(pool)
+    corpus.pool = pool[1:]
+    return collate(pool[0], corpus.rng, 0.06)
+
+
+def train(dataset: str, work: str, minutes: float, planned: int) -> None:
+    torch.manual_seed(common.SEED)
+    corpus = Corpus(dataset, work)
+    model = Talker()
+    average = Talker()
+    average.load_state_dict(model.state_dict())
+    decay = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
+    plain = [p for p in model.parameters() if p.requires_grad and p.dim() <= 1]
+    optimiser = torch.optim.AdamW(
+        [{"params": decay, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}],
+        RATE,
+        betas=(0.9, 0.98),
+    )
+    path, step, spent = Path(work) / "talker.pt", 0, 0.0
+    if path.exists():
+        state = torch.load(path, weights_only=False)
+        model.load_state_dict(state["model"])
+        average.load_state_dict(state["average"])
+        optimiser.load_state_dict(state["optimiser"])
+        step, spent = state["step"], state["cpu"]
+        corpus.rng = np.random.default_rng(common.SEED + step)
+        torch.manual_seed(common.SEED + step)
+    held_rng = np.random.default_rng(1)
+    held = collate([corpus.item(u, 0) for u in data.sample_held(corpus.held, 16)], held_rng, 0.0)
+    begun, cpu, last, sums = time.time(), time.process_time(), time.time(), []
+    print(f"{len(corpus.spoken)} spoken, {len(corpus.texts)} texts, step {step}", flush=True)
+
+    def save() -> None:
+        state = {"model": model.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict(),
+                 "step": step, "cpu": spent + time.process_time() - cpu}  # fmt: skip
+        torch.save(state, path.with_suffix(".part"))
+        path.with_suffix(".part").rename(path)
+
+    while time.time() - begun < minutes * 60:
+        rate = (
+            RATE
+            * min(1.0, (step + 1) / WARM_UP)
+            * max(0.03, 0.5 + 0.5 * np.cos(np.pi * min(1.0, step / planned)))
+        )
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        model.train()
+        first, rest, guided = losses(model, batch(corpus, BATCH), DROPOUT, 0.5)
+        weight = 0.5 if step < 2000 else 0.15
+        loss = first + rest.sum() + weight * guided
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        step += 1
+        with torch.no_grad():
+            keep = min(0.996, step / (step + 20))
+            for a, p in zip(average.parameters(), model.parameters(), strict=True):
+                a.lerp_(p, 1 - keep)
+        sums.append((float(first.detach()), float(rest.sum().detach()), float(guided.detach())))
+        if step % 50 == 0:
+            average.eval()
+            with torch.no_grad():
+                h1, h2, h3 = losses(average, held, 0.0)
+            c = np.mean(sums, 0)
+            print(
+                f"step {step} train c0 {c[0]:.3f} rest {c[1]:.3f} guide {c[2]:.2f} | held c0 {h1:.3f} rest "
+                f"{' '.join(f'{v:.2f}' for v in h2)} guide {h3:.2f} | {time.time() - begun:.0f} s", flush=True,
+            )  # fmt: skip
+            sums = []
+        if time.time() - last > 120:
+            save()
+            last = time.time()
+    save()
+
+
+@torch.no_grad()
+def generate(
+    model: Talker,
+    tokens: list[int],
+    language: str,
+    seed: int,
+    temperature: float,
+    sub: float,
+    top_k: int,
+    most: int = 200,
+) -> tuple[np.ndarray, bool]:
+    """Sampled codes (frames, 16) and whether the end came by itself. No cache: for short sentences only."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(logits: torch.Tensor, heat: float) -> int:
+        if heat == 0:
+            return int(logits.argmax())
+        scaled = logits / heat
+        floor = scaled.topk(min(top_k, len(scaled))).values[-1]
+        scaled[scaled < floor] = float("-inf")
+        return int(torch.multinomial(scaled.softmax(-1), 1, generator=generator))
+
+    text_ids, codec_ids = prompt(tokens, language)
+    t0 = len(text_ids)
+    rows: list[list[int]] = []
+    model.eval()
+    for t in range(most):
+        text = torch.tensor([text_ids + [296] * t])
+        codec = torch.tensor([codec_ids + [-1] * t])
+        frames = torch.tensor(rows, dtype=torch.int64).reshape(t, codes.USED)
+        x = model.inputs(text, codec, frames, torch.arange(t0, t0 + t))
+        hidden = model.model.run(x, 0.0)[0][0, -1:]
+        logits = F.linear(hidden[0], model.codec_head.weight[HEAD])
+        if t < 2:
+            logits[common.CODES] = float("-inf")
+        c0 = draw(logits, temperature)
+        if c0 == common.CODES:
+            return pad_streams(rows, seed), True
+        row = [c0, *[0] * (codes.USED - 1)]
+        for k in range(1, codes.USED):
+            row[k] = draw(model.predict(hidden, torch.tensor([row]), 0.0)[k - 1][0], sub)
+        rows.append(row)
+    return pad_streams(rows, seed), False
+
+
+def pad_streams(rows: list[list[int]], seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    noise = rng.integers(0, common.CODES, (len(rows), common.STREAMS - codes.USED))
+    return np.concatenate([np.array(rows).reshape(-1, codes.USED), noise], 1)
+
+
+def load_model(work: str) -> Talker:
+    model = Talker()
+    model.load_state_dict(torch.load(Path(work) / "talker.pt", weights_only=False)["average"])
+    return model.eval()
+
+
+def speak(
+    dataset: str, work: str, judge: str, count: int, temperature: float, sub: float, sharpen: float
+) -> None:
+    import acoustic
+    from judge import Judge
+
+    rng = common.seed_all()
+    model, voice, coder = load_model(work), acoustic.load_model(work), tokenizer()
+    ears, items, ends, ratio = Judge(judge), [], 0, []
+    for u in data.sample_held(data.load(dataset, work, "held"), count):
+        encoded, ended = generate(model, coder.encode(u.text).ids, u.language, 1, temperature, sub, 50)
+        ends += ended
+        ratio.append(len(encoded) / u.frames())
+        items.append((u.text, u.language, acoustic.speak(voice, encoded, rng, sharpen)))
+    print(f"natural ends {ends}/{len(items)}, duration ratio {np.mean(ratio):.2f} ± {np.std(ratio):.2f}")
+    print("codes of the talker through the vocoder", ears.rate(items, show=True))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("train", "speak"))
+    parser.add_argument("dataset")
+    parser.add_argument("work")
+    parser.add_argument("judge", nargs="?")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--planned", type=int, default=4000, help="steps over which the rate falls")
+    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--temperature", type=float, default=0.6)
+    parser.add_argument("--sub", type=float, default=0.4)
+    parser.add_argument("--sharpen", type=float, default=1.2)
+    args = parser.parse_args()
+    if args.what == "train":
+        train(args.dataset, args.work, args.minutes, args.planned)
+    else:
+        speak(args.dataset, args.work, args.judge, args.count, args.temperature, args.sub, args.sharpen)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
