@@ -19,7 +19,7 @@ from kazeia.bundle_build import Progress
 from kazeia.errors import EngineClosedError, OptionError, TextError
 from kazeia.generation import FrameLoop, Utterance, frame_drawer
 from kazeia.graphs.talker import MAX_POSITIONS
-from kazeia.job import SEGMENT_CHARS, Job, Request, check_request
+from kazeia.job import SEGMENT_CHARS, Job, Request, check_count, check_request
 from kazeia.model import Model
 from kazeia.models import is_random_name, open_model
 from kazeia.prompt import Layout, Prompt
@@ -182,7 +182,7 @@ class Engine:
         chunks' samples, put together, are the ones that `synthesize` returns. Generation goes on only
         while chunks are taken; dropping the iterator stops it.
         """
-        _check_count("chunk_frames", chunk_frames)
+        check_count("chunk_frames", chunk_frames)
         model = self._open()
         request = Request(
             text,
@@ -260,8 +260,8 @@ class Engine:
         predictor_sampling = self.predictor_sampling(request.predictor_sampling)
         if request.layout not in ("whole", "streamed"):
             raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
-        _check_count("max_frames", request.max_frames)
-        _check_count("segment_chars", request.segment_chars)
+        check_count("max_frames", request.max_frames)
+        check_count("segment_chars", request.segment_chars)
         instruct = self._instruct(model, request.instruct)
         utterances = []
         for index, segment in enumerate(split_text(request.text, request.segment_chars)):
@@ -368,11 +368,6 @@ class Engine:
         empty = np.empty(0, np.float32), np.empty((0, config.num_code_groups), np.int64)
         speech = self._speech(job, np.concatenate([*pieces, empty[0]]), np.concatenate([*codes, empty[1]]))
         yield Chunk(empty[0], self.sample_rate, index, job.seed, is_last=True, speech=speech)
-
-
-def _check_count(name: str, value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
-        raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1, or None")
 
 
 def load(

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from kazeia.errors import OptionError
 from kazeia.generation import FinishReason, Utterance
@@ -42,6 +43,12 @@ def check_request(request: object) -> None:
         raise OptionError(f"cancel is {request.cancel!r}; expected a threading.Event or None")
     if request.on_frame is not None and not callable(request.on_frame):
         raise OptionError(f"on_frame is {request.on_frame!r}; expected a function of one number, or None")
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise OptionError unless `value` is None or a whole number of at least 1."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
+        raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1, or None")
 
 
 @dataclass

@@ -109,6 +109,11 @@ class TalkerConfig:
     spk_is_dialect: Mapping[str, str | None]  # the dialect's name in codec_language_id, or None
 
     @property
+    def needs_projection(self) -> bool:
+        """Whether the code predictor is of another width, so that its inputs are projected (spec §3.1)."""
+        return self.transformer.hidden_size != self.code_predictor.transformer.hidden_size
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """The languages that may be asked for; dialects come with their voices (spec §2.4)."""
         return tuple(name for name in self.codec_language_id if not name.endswith("_dialect"))
@@ -293,7 +298,7 @@ def needs_projection(config: ModelConfig) -> bool:
     That is exactly when the talker is wider or narrower than the code predictor; otherwise the
     projection is the identity and the tensors must be absent.
     """
-    return config.talker.transformer.hidden_size != config.talker.code_predictor.transformer.hidden_size
+    return config.talker.needs_projection
 
 
 def check_pair(config: ModelConfig, codec: CodecConfig, *, file: str = CONFIG_FILE) -> None:

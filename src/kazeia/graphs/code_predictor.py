@@ -30,7 +30,7 @@ def build_code_predictor(
     with WeightFile(folder / "code_predictor.weights") as file:
         g = GraphBuilder("code_predictor", file)
         x = g.input("embeds", ["batch", "seq", outer])
-        if outer != width:  # the tensor exists exactly when the widths differ; spec §3.1
+        if config.needs_projection:
             name = f"{PREFIX}.small_to_mtp_projection"
             projection = weights.get(f"{name}.weight", (width, outer))
             # In f32 always: one thin matrix, and every input of the predictor passes through it.
