@@ -15,6 +15,7 @@ import typer
 from kazeia.cli.guard import ERROR, note
 from kazeia.cli.models import convert, validate, voices
 from kazeia.cli.say import say
+from kazeia.cli.serve import serve
 
 EXIT_CODES = """\b
 Exit codes:
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=EXIT_CODES)(say)
+app.command()(serve)
 app.command()(voices)
 app.command()(convert)
 app.command()(validate)

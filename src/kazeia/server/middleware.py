@@ -1,0 +1,64 @@
+"""What surrounds every request: access, counting, headers for safety, and errors without details."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kazeia.server.access import Access
+from kazeia.server.errors import ApiError, from_library
+from kazeia.server.metrics import Metrics
+
+log = logging.getLogger("kazeia.server")
+
+SAFETY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'self'; media-src 'self' blob:; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+}
+
+
+class Guard:
+    """Lets a request through to `app` if it may pass; counts it either way."""
+
+    def __init__(self, app: ASGIApp, access: Access, metrics: Metrics) -> None:
+        self._app = app
+        self._access = access
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI application."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in SAFETY_HEADERS.items():
+                    headers.setdefault(name, value)
+                self._metrics.requests.labels("http", str(message["status"])).inc()
+            await send(message)
+
+        try:
+            self._access.check(scope)
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            if not isinstance(error, ApiError):
+                log.exception("%s failed", scope["path"])
+            if scope["type"] == "websocket":
+                await refuse_websocket(from_library(error), receive, send)
+            elif not started:
+                await from_library(error).response()(scope, receive, sending)
+            # else: uvicorn closes the connection, so that the reply is seen to be incomplete
+
+
+async def refuse_websocket(refusal: ApiError, receive: Receive, send: Send) -> None:
+    """Close a WebSocket that was not accepted: the handshake is answered with a plain 403."""
+    await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:100]})

@@ -1,0 +1,100 @@
+"""The OpenAPI document, made from the same tables that check the requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kazeia._version import __version__
+from kazeia.audio.encode import FORMATS
+from kazeia.server.fields import speech_fields
+from kazeia.server.state import ServerState
+
+_REFUSALS = {
+    "400": "A field is missing or wrong, or the body is not JSON.",
+    "401": "The API key is missing or wrong.",
+    "404": "The model is not here.",
+    "413": "The body or the text is too long.",
+    "415": "The body is not application/json.",
+    "422": "The text holds nothing that can be spoken.",
+    "429": "Too many requests from this client.",
+    "503": "Every place is taken, or the server is stopping; see Retry-After.",
+}
+
+
+def openapi_document(state: ServerState) -> dict[str, Any]:
+    """The document for this server (OpenAPI 3.1)."""
+    refusals = {
+        status: {"description": text, "content": _json({"$ref": "#/components/schemas/Error"})}
+        for status, text in _REFUSALS.items()
+    }
+    audio = {
+        form.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
+        for form in FORMATS.values()
+    }
+    audio["text/event-stream"] = {"schema": {"type": "string"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Kazeia", "version": __version__},
+        "paths": {
+            "/v1/audio/speech": {
+                "post": {
+                    "operationId": "speak",
+                    "summary": "Speak a text.",
+                    "requestBody": {"required": True, "content": _json(_speech_schema(state))},
+                    "responses": {"200": {"description": "The audio.", "content": audio}} | refusals,
+                }
+            },
+            **{
+                path: {
+                    "get": {
+                        "operationId": name,
+                        "summary": summary,
+                        "responses": {"200": {"description": summary, "content": _json({"type": "object"})}}
+                        | {status: refusals[status] for status in ("401", "429")},
+                    }
+                }
+                for path, name, summary in (
+                    ("/v1/models", "models", "The model, and the names it answers to."),
+                    ("/v1/audio/voices", "voices", "The voices, and OpenAI's names for them."),
+                )
+            },
+        },
+        "components": {"schemas": {"Error": _ERROR}},
+    }
+
+
+def _speech_schema(state: ServerState) -> dict[str, Any]:
+    fields = speech_fields(state.settings.max_text_chars)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [field.name for field in fields if field.required],
+        "properties": {
+            field.name: field.kind.schema
+            | {"description": field.help}
+            | ({} if field.default is None else {"default": field.default})
+            for field in fields
+        },
+    }
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+_ERROR: dict[str, Any] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}

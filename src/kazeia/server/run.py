@@ -1,0 +1,84 @@
+"""Running the application on uvicorn, and stopping it gracefully."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from kazeia.errors import OptionError
+from kazeia.server.settings import ServerSettings
+from kazeia.server.state import ServerState
+
+log = logging.getLogger("kazeia.server")
+
+
+class GracefulServer(uvicorn.Server):
+    """uvicorn, but that the application knows at once when it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
+        super().__init__(config)
+        self._state = state
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A first signal stops gracefully, another Ctrl-C at once; neither is raised again afterwards."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse those who wait, let those finish who are being heard, then stop."""
+        self._state.stop()
+        await super().shutdown(sockets)
+
+
+def make_server(app: Starlette, *, access_log: bool = False) -> GracefulServer:
+    """A server for an application of `create_app`, with its settings; `run` starts it."""
+    state: ServerState = app.state.kazeia
+    settings = state.settings
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ws="websockets-sansio",
+        ws_max_size=settings.max_body_bytes,
+        log_config=None,  # the face decides where log lines go
+        access_log=access_log,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.grace_s)),
+        timeout_keep_alive=15,
+        h11_max_incomplete_event_size=16_384,
+    )
+    return GracefulServer(config, state)
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """A listening socket at the settings' address. Raises OptionError when it cannot be had."""
+    host, port = settings.host.strip("[]"), settings.port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OptionError(f"cannot listen on {host}: {error.strerror or error}") from error
+    try:
+        with contextlib.suppress(OSError, AttributeError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(256)
+    except OSError as error:
+        sock.close()
+        raise OptionError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port"
+        ) from error
+    return sock
+
+
+def address_of(sock: socket.socket) -> str:
+    """Where a listening socket is reached, as a URL."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
