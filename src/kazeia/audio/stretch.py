@@ -57,6 +57,7 @@ class TimeStretch:
         self._step = 0  # windows laid
         self._at = 0  # where the last one was taken from
         self._tail = np.zeros(self._half, np.float32)  # its second half, windowed
+        self._ready = np.zeros(0, np.float32)  # output that is made but not yet due
         self._finished = False
 
     def push(self, pcm: NDArray[Any]) -> F32:
@@ -69,7 +70,8 @@ class TimeStretch:
             self._given += len(samples)
             return samples
         self._input = np.concatenate([self._input, samples])
-        return self._give(self._lay())
+        self._ready = np.concatenate([self._ready, self._lay()])
+        return self._give(math.floor(self._taken / self.speed))
 
     def finish(self) -> F32:
         """The rest of the output."""
@@ -78,16 +80,17 @@ class TimeStretch:
             return np.zeros(0, np.float32)
         wanted = round(self._taken / self.speed)
         silence = np.zeros(2 * (self._search + self._half) + self._half, np.float32)
-        parts = [np.zeros(0, np.float32)]
-        while self._given < wanted:
+        while self._given + len(self._ready) < wanted:
             self._input = np.concatenate([self._input, silence])
-            parts.append(self._give(self._lay()))
+            self._ready = np.concatenate([self._ready, self._lay()])
         self._finished = True
-        out = np.concatenate(parts)
-        return out[: len(out) - (self._given - wanted)]
+        return self._give(wanted)
 
-    def _give(self, out: F32) -> F32:
-        self._given += len(out)
+    def _give(self, due: int) -> F32:
+        """What is ready, up to `due` samples in all: fast speech would otherwise run ahead of its length."""
+        count = min(len(self._ready), max(0, due - self._given))
+        out, self._ready = self._ready[:count], self._ready[count:]
+        self._given += count
         return out
 
     def _lay(self) -> F32:
