@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def aligned_snr(pcm: np.ndarray, other: np.ndarray) -> float:
 def streamed(name: str, pcm: np.ndarray, sizes: list[int]) -> bytes:
     edges = np.cumsum([0, *sizes])
     edges = [*edges[edges < len(pcm)], len(pcm)]
-    pieces = (pcm[a:b] for a, b in zip(edges, edges[1:], strict=False))
+    pieces = (pcm[a:b] for a, b in pairwise(edges))
     return b"".join(encode_stream(name, pieces, RATE))
 
 

@@ -62,7 +62,8 @@ def listen(settings: ServerSettings) -> socket.socket:
     host, port = settings.host.strip("[]"), settings.port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio turns off Nagle's delay (40 ms here) only where the protocol is named.
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise OptionError(f"cannot listen on {host}: {error.strerror or error}") from error
     try:
