@@ -17,6 +17,7 @@ from starlette.responses import Response
 from kazeia.engine import Engine
 from kazeia.errors import KazeiaError
 from kazeia.server.access import Access
+from kazeia.server.conversation import websocket_routes
 from kazeia.server.errors import ApiError
 from kazeia.server.middleware import Guard
 from kazeia.server.routes import http_routes
@@ -65,7 +66,7 @@ def create_app(engine: Engine, settings: ServerSettings | None = None) -> Starle
         )
     middleware.append(Middleware(Guard, access=Access(state.settings), metrics=state.metrics))
     app = Starlette(
-        routes=http_routes(state),
+        routes=[*http_routes(state), *websocket_routes(state)],
         middleware=middleware,
         lifespan=lambda _: _lifespan(state),
         exception_handlers={ApiError: _refuse, HTTPException: _refuse_http},

@@ -38,6 +38,7 @@ class Guard:
 
         async def sending(message: Message) -> None:
             nonlocal started
+            started = started or message["type"] == "websocket.accept"
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
@@ -53,12 +54,18 @@ class Guard:
             if not isinstance(error, ApiError):
                 log.exception("%s failed", scope["path"])
             if scope["type"] == "websocket":
-                await refuse_websocket(from_library(error), receive, send)
+                await _refuse_websocket(from_library(error), started, scope, receive, send)
             elif not started:
                 await from_library(error).response()(scope, receive, sending)
             # else: uvicorn closes the connection, so that the reply is seen to be incomplete
 
 
-async def refuse_websocket(refusal: ApiError, receive: Receive, send: Send) -> None:
-    """Close a WebSocket that was not accepted: the handshake is answered with a plain 403."""
-    await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:100]})
+async def _refuse_websocket(
+    refusal: ApiError, started: bool, scope: Scope, receive: Receive, send: Send
+) -> None:
+    if started:
+        await send({"type": "websocket.close", "code": 1011, "reason": "an error inside the server"})
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        await refusal.response()(scope, receive, send)  # the handshake is answered as a request would be
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.code})

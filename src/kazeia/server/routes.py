@@ -12,17 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from kazeia.errors import InputError
-from kazeia.random import draw_seed
-from kazeia.server.errors import ApiError, from_library
+from kazeia.server.errors import ApiError
 from kazeia.server.fields import read_fields, read_json, speech_fields
 from kazeia.server.openapi import openapi_document
+from kazeia.server.orders import check_model, read_order
 from kazeia.server.replies import Delivery, SpeechReply
-from kazeia.server.speaking import Order
 from kazeia.server.state import ServerState
-from kazeia.server.voices import OPENAI_MODELS, choose_voice, voice_aliases
-from kazeia.text.clean import check_text
-from kazeia.text.languages import resolve_language
+from kazeia.server.voices import OPENAI_MODELS, voice_aliases
 
 _BODY_S = 30.0  # a body that takes longer than this to arrive is not waited for
 
@@ -44,7 +40,7 @@ def http_routes(state: ServerState) -> Sequence[BaseRoute]:
 async def _speak(state: ServerState, request: Request) -> Response:
     document = read_json(await _body(state, request))
     values = read_fields(document, speech_fields(state.settings.max_text_chars))
-    order, headers = read_order(state, values)
+    order, headers = read_order(state, values, values["input"])
     delivery = Delivery(
         format=values["response_format"],
         events=values["stream_format"] == "sse",
@@ -58,52 +54,6 @@ async def _speak(state: ServerState, request: Request) -> Response:
             param="stream",
         )
     return SpeechReply(state.speaker, order, delivery, headers)
-
-
-def read_order(state: ServerState, values: dict[str, Any]) -> tuple[Order, dict[str, str]]:
-    """What to say, from fields that were read, and more headers for the reply. Raises ApiError."""
-    engine = state.engine
-    check_model(state, values["model"])
-    try:
-        check_text(values["input"])
-        voice = choose_voice(values["voice"], engine.voices)
-        language = resolve_language(values["language"], engine.languages)
-    except InputError as error:
-        raise from_library(error) from None
-    instruct, headers = values["instructions"], {}
-    if instruct is not None and not state.takes_instruct:
-        headers["X-Kazeia-Warning"] = "instructions ignored: models of size 0.6B take none"
-        instruct = None
-    return (
-        Order(
-            text=values["input"],
-            voice=voice,
-            language=language,
-            instruct=instruct,
-            seed=draw_seed() if values["seed"] is None else values["seed"],
-            speed=values["speed"],
-            sampling=_sampling(values, ""),
-            predictor_sampling=_sampling(values, "cp_"),
-            max_frames=values["max_frames"],
-        ),
-        headers,
-    )
-
-
-def _sampling(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    names = ("temperature", "top_k", "top_p", "repetition_penalty", "repetition_window")
-    return {name: values[prefix + name] for name in names if values[prefix + name] is not None}
-
-
-def check_model(state: ServerState, name: str) -> None:
-    """Raise ApiError (404) unless `name` is the loaded model's, or one that it answers to."""
-    if name not in (state.model_id, *OPENAI_MODELS):
-        raise ApiError(
-            404,
-            f"the model {name[:80]!a} is not here; known: {', '.join((state.model_id, *OPENAI_MODELS))}",
-            code="model_not_found",
-            param="model",
-        )
 
 
 async def _body(state: ServerState, request: Request) -> bytes:
