@@ -20,6 +20,7 @@ from kazeia.server.access import Access
 from kazeia.server.conversation import websocket_routes
 from kazeia.server.errors import ApiError
 from kazeia.server.middleware import Guard
+from kazeia.server.page import page_routes
 from kazeia.server.routes import http_routes
 from kazeia.server.settings import ServerSettings
 from kazeia.server.state import ServerState
@@ -66,7 +67,7 @@ def create_app(engine: Engine, settings: ServerSettings | None = None) -> Starle
         )
     middleware.append(Middleware(Guard, access=Access(state.settings), metrics=state.metrics))
     app = Starlette(
-        routes=[*http_routes(state), *websocket_routes(state)],
+        routes=[*http_routes(state), *websocket_routes(state), *page_routes()],
         middleware=middleware,
         lifespan=lambda _: _lifespan(state),
         exception_handlers={ApiError: _refuse, HTTPException: _refuse_http},

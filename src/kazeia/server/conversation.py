@@ -146,7 +146,7 @@ class Conversation:
         """Take messages until all is said; a wrong one is answered with an error and forgotten."""
         while True:
             try:
-                self._act(await self._receive())
+                await self._act(await self._receive())
             except ApiError as refusal:
                 if refusal.code == "idle":
                     if self._take is not None or self._queue:
@@ -154,12 +154,12 @@ class Conversation:
                     raise
                 await self._socket.send_json({"type": "error"} | refusal.body())
 
-    def _act(self, message: dict[str, Any]) -> None:
+    async def _act(self, message: dict[str, Any]) -> None:
         kind = message.pop("type", None)
         if self._ended and kind != "interrupt":
             raise ApiError(400, "the end was sent before; only interrupt may follow it", code="ended")
         if kind == "text":
-            self._add_text(message)
+            await self._add_text(message)
         elif kind in ("flush", "interrupt", "end"):
             if message:
                 raise ApiError(400, f"{kind} has no other fields", code="unknown_parameter")
@@ -175,7 +175,7 @@ class Conversation:
                 400, "the type must be text, flush, interrupt or end", code="invalid_value", param="type"
             )
 
-    def _add_text(self, message: dict[str, Any]) -> None:
+    async def _add_text(self, message: dict[str, Any]) -> None:
         if set(message) != {"text"} or not isinstance(message["text"], str):
             raise ApiError(
                 400, 'expected {"type": "text", "text": a string}', code="invalid_value", param="text"
@@ -190,7 +190,8 @@ class Conversation:
                 param="text",
             )
         try:
-            pieces = self._feed.push(message["text"])
+            # Aside, for text made to be hard to cut may take a second, and others want to be heard.
+            pieces = await asyncio.to_thread(self._feed.push, message["text"])
         except ValueError as error:
             raise from_library(error) from None
         self._put(*map(_Segment, pieces))
