@@ -69,7 +69,9 @@ def test_an_address_in_use_is_one_line(engine: FakeEngine, run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = run("serve", "--port", str(taken.getsockname()[1]))
     assert result.code == 1
-    assert re.fullmatch(r"kazeia: error: cannot listen on 127.0.0.1 port \d+: .*--port\n", result.err)
+    assert re.fullmatch(
+        r"kazeia: error: cannot listen on 127.0.0.1 port \d+: .*choose another port\n", result.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,8 +121,9 @@ def test_every_setting_reaches_the_server(
     monkeypatch.setattr("kazeia.cli.serve._serve", lambda engine, settings, quiet: seen.append(settings))
     monkeypatch.setenv("KAZEIA_API_KEY", "from-the-environment")
     options = (
-        "--host 0.0.0.0 --port 1 --max-concurrent 2 --max-queue 3 --time-limit 4 --grace 5 --max-text 6 "
-        "--max-body 7000 --rate-limit 8 --cors-origin https://a --cors-origin https://b --allowed-host c"
+        "--host 0.0.0.0 --port 1 --wyoming-port 9 --max-concurrent 2 --max-queue 3 --time-limit 4 --grace 5 "
+        "--max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a --cors-origin https://b "
+        "--allowed-host c"
     )
     assert run("serve", *options.split()).code == 0
     (settings,) = seen
@@ -128,6 +131,7 @@ def test_every_setting_reaches_the_server(
     assert (settings.time_limit_s, settings.grace_s, settings.max_text_chars) == (4, 5, 6)
     assert (settings.max_body_bytes, settings.rate_limit) == (7000, 8)
     assert (settings.cors_origins, settings.allowed_hosts) == (("https://a", "https://b"), ("c",))
+    assert settings.wyoming_port == 9
     assert settings.api_key == "from-the-environment"
 
 

@@ -14,7 +14,8 @@ import httpx
 
 from kazeia.engine import Engine
 from kazeia.server import ServerSettings, create_app
-from kazeia.server.run import GracefulServer, address_of, listen, make_server
+from kazeia.server.listening import address_of, listen
+from kazeia.server.run import GracefulServer, make_server
 from kazeia.server.state import ServerState
 
 TEXT = "Good morning."
@@ -30,6 +31,7 @@ class Running:
     server: GracefulServer
     thread: threading.Thread
     http: httpx.Client
+    wyoming_url: str = ""
 
     def speak(self, **fields: Any) -> httpx.Response:
         return self.http.post("/v1/audio/speech", json=request(**fields))
@@ -50,20 +52,25 @@ def request(**fields: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def running(engine: Engine, **settings: Any) -> Iterator[Running]:
-    app = create_app(engine, ServerSettings(**({"port": 0} | settings)))
+    chosen = ServerSettings(**({"port": 0} | settings))
+    sock = listen(chosen.host, chosen.port)
+    wyoming = None if chosen.wyoming_port is None else listen(chosen.host, chosen.wyoming_port)
+    app = create_app(engine, chosen, wyoming)
     state: ServerState = app.state.kazeia
-    sock = listen(state.settings)
     server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     with httpx.Client(base_url=address_of(sock), timeout=30) as http:
         try:
             until(lambda: server.started and state.warm)
-            yield Running(str(http.base_url).rstrip("/"), state, server, thread, http)
+            wyoming_url = "" if wyoming is None else address_of(wyoming, "tcp")
+            yield Running(str(http.base_url).rstrip("/"), state, server, thread, http, wyoming_url)
         finally:
             server.should_exit = True
             thread.join(20)
             sock.close()
+            if wyoming is not None:
+                wyoming.close()
     assert not thread.is_alive()
 
 

@@ -15,10 +15,11 @@ from paced_engine import PacedEngine
 from running import Running, request, running, until
 
 from kazeia.engine import Engine
-from kazeia.server import ServerSettings, create_app
+from kazeia.server import create_app
 from kazeia.server.admission import Admission
 from kazeia.server.errors import ApiError
-from kazeia.server.run import address_of, listen, make_server
+from kazeia.server.listening import address_of, listen
+from kazeia.server.run import make_server
 
 LONG = {"max_frames": 400, "response_format": "pcm"}
 
@@ -184,8 +185,8 @@ def test_not_ready_before_the_warm_up(tiny: Engine, monkeypatch: pytest.MonkeyPa
         "kazeia.server.state.ServerState.warm_up",
         lambda state: (gate.wait(10), setattr(state, "warm", True)),
     )
-    app = create_app(tiny, ServerSettings(port=0))
-    sock = listen(app.state.kazeia.settings)
+    app = create_app(tiny)
+    sock = listen("127.0.0.1", 0)
     server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
@@ -260,6 +261,6 @@ def test_the_queue_refuses_when_full_or_closed() -> None:
 
 def test_small_pieces_are_sent_at_once() -> None:
     # Nagle's algorithm would hold back the second piece of every reply for 40 ms.
-    sock = listen(ServerSettings(port=0))
+    sock = listen("127.0.0.1", 0)
     assert sock.proto == socket.IPPROTO_TCP
     sock.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -29,6 +30,12 @@ def serve(
     ] = None,
     port: Annotated[
         _Count, typer.Option("--port", "-p", metavar="N", help="TCP port; 0 is a free one. Default: 8000.")
+    ] = None,
+    wyoming_port: Annotated[
+        _Count,
+        typer.Option(
+            "--wyoming-port", metavar="N", help="Serve Home Assistant on this port too (often 10200)."
+        ),
     ] = None,
     quant: Quant = "q8",
     threads: Threads = None,
@@ -82,13 +89,14 @@ def serve(
 ) -> None:
     """Serve speech over HTTP, as OpenAI's clients ask for it; stops on Ctrl-C or SIGTERM."""
     with guarded(debug):
-        _refuse_missing_packages()
+        _refuse_missing_packages(wyoming_port is not None)
         import kazeia
         from kazeia.server.settings import ServerSettings
 
         given: dict[str, Any] = {
             "host": host,
             "port": port,
+            "wyoming_port": wyoming_port,
             "api_key": api_key,
             "max_concurrent": max_concurrent,
             "max_queue": max_queue,
@@ -111,31 +119,38 @@ def serve(
 
 def _serve(engine: Engine, settings: ServerSettings, quiet: bool) -> None:
     from kazeia.server.app import create_app
-    from kazeia.server.run import address_of, listen, make_server
+    from kazeia.server.listening import address_of, listen
+    from kazeia.server.run import make_server
 
     level = logging.WARNING if quiet else logging.INFO
     logging.basicConfig(stream=sys.stderr, level=level, format="kazeia: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its greeting says what ours does
-    sock = listen(settings)
-    try:
+    with contextlib.ExitStack() as stack:
+        sock = stack.enter_context(listen(settings.host, settings.port))
+        wyoming = None
+        if settings.wyoming_port is not None:
+            wyoming = stack.enter_context(listen(settings.host, settings.wyoming_port))
         address = address_of(sock)
         note(f"serving {engine.name} ({engine.quant}) at {address}; stop with Ctrl-C")
+        if wyoming is not None:
+            note(f"Wyoming at {address_of(wyoming, 'tcp')}")
+            if settings.api_key is not None:
+                note("the Wyoming protocol knows no keys: whoever reaches its port may speak", "warning")
         if engine.is_random and not quiet:
             note("this model's weights are random numbers, so the sound is noise, not speech")
         if settings.hosts is None and settings.api_key is None:
             note("anyone who can reach this address may use it; set an API key to change that", "warning")
-        make_server(create_app(engine, settings), access_log=not quiet).run(sockets=[sock])
-    finally:
-        sock.close()
+        app = create_app(engine, settings, wyoming)
+        make_server(app, access_log=not quiet).run(sockets=[sock])
 
 
-def _refuse_missing_packages() -> None:
+def _refuse_missing_packages(wyoming: bool) -> None:
     from importlib.util import find_spec
 
     from kazeia.errors import MissingDependencyError
 
     names = ("starlette", "uvicorn", "prometheus_client", "websockets")
-    missing = [name for name in names if find_spec(name) is None]
+    missing = [name for name in (*names, *(["wyoming"] if wyoming else [])) if find_spec(name) is None]
     if missing:
         raise MissingDependencyError(
             f'serving needs {", ".join(missing)}, which is not installed; run: pip install "kazeia[server]"'

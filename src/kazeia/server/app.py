@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,6 +26,9 @@ from kazeia.server.page import page_routes
 from kazeia.server.routes import http_routes
 from kazeia.server.settings import ServerSettings
 from kazeia.server.state import ServerState
+
+if TYPE_CHECKING:
+    from kazeia.server.wyoming import WyomingServer
 
 log = logging.getLogger("kazeia.server")
 
@@ -47,10 +52,13 @@ _EXPOSED = (
 )
 
 
-def create_app(engine: Engine, settings: ServerSettings | None = None) -> Starlette:
+def create_app(
+    engine: Engine, settings: ServerSettings | None = None, wyoming: socket.socket | None = None
+) -> Starlette:
     """The ASGI application over a loaded engine, which the caller closes afterwards.
 
-    Its state is `app.state.kazeia`, a `ServerState`.
+    wyoming: a listening socket on which the Wyoming protocol is served as long as the application
+    runs. Its state is `app.state.kazeia`, a `ServerState`.
     """
     state = ServerState(engine, settings or ServerSettings())
     middleware = []
@@ -69,7 +77,7 @@ def create_app(engine: Engine, settings: ServerSettings | None = None) -> Starle
     app = Starlette(
         routes=[*http_routes(state), *websocket_routes(state), *page_routes()],
         middleware=middleware,
-        lifespan=lambda _: _lifespan(state),
+        lifespan=lambda _: _lifespan(state, wyoming),
         exception_handlers={ApiError: _refuse, HTTPException: _refuse_http},
     )
     app.state.kazeia = state
@@ -77,14 +85,27 @@ def create_app(engine: Engine, settings: ServerSettings | None = None) -> Starle
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(state: ServerState) -> AsyncIterator[None]:
+async def _lifespan(state: ServerState, wyoming: socket.socket | None) -> AsyncIterator[None]:
+    server = await _start_wyoming(state, wyoming)
     warming = asyncio.ensure_future(asyncio.to_thread(_warm_up, state))
     try:
         yield
     finally:
         state.stop()
+        if server is not None:
+            await server.close(state.settings.grace_s)
         await state.speaker.close()
         await warming
+
+
+async def _start_wyoming(state: ServerState, sock: socket.socket | None) -> WyomingServer | None:
+    if sock is None:
+        return None
+    from kazeia.server.wyoming import WyomingServer
+
+    server = WyomingServer(state)
+    await server.start(sock)
+    return server
 
 
 def _warm_up(state: ServerState) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import socket
@@ -11,8 +10,6 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
-from kazeia.errors import OptionError
-from kazeia.server.settings import ServerSettings
 from kazeia.server.state import ServerState
 
 log = logging.getLogger("kazeia.server")
@@ -55,31 +52,3 @@ def make_server(app: Starlette, *, access_log: bool = False) -> GracefulServer:
         h11_max_incomplete_event_size=16_384,
     )
     return GracefulServer(config, state)
-
-
-def listen(settings: ServerSettings) -> socket.socket:
-    """A listening socket at the settings' address. Raises OptionError when it cannot be had."""
-    host, port = settings.host.strip("[]"), settings.port
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # asyncio turns off Nagle's delay (40 ms here) only where the protocol is named.
-        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:
-        raise OptionError(f"cannot listen on {host}: {error.strerror or error}") from error
-    try:
-        with contextlib.suppress(OSError, AttributeError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(256)
-    except OSError as error:
-        sock.close()
-        raise OptionError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port"
-        ) from error
-    return sock
-
-
-def address_of(sock: socket.socket) -> str:
-    """Where a listening socket is reached, as a URL."""
-    host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

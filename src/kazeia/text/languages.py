@@ -63,6 +63,12 @@ def resolve_language(name: str | None, known: Iterable[str]) -> str | None:
     raise LanguageError(f'unknown language "{name}"{_listed(languages)}')
 
 
+def language_code(name: str) -> str | None:
+    """The ISO 639-1 code of a language that has one here; None for a model's other languages."""
+    aliases = _ALIASES.get(_fold(name))
+    return aliases[0] if aliases else None
+
+
 def _listed(languages: dict[str, str]) -> str:
     shown = [
         f"{name} ({_ALIASES[folded][0]})" if folded in _ALIASES else name
