@@ -207,6 +207,15 @@ def test_rooms_know_only_their_own_trade(name: str) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("library", "home"),
+    [(name, "server") for name in ("starlette", "uvicorn", "prometheus_client", "websockets", "wyoming")]
+    + [("av", "audio"), ("sounddevice", "audio")],
+)
+def test_optional_libraries_have_one_home(library: str, home: str) -> None:
+    assert {room(importer) for importer, name in EDGES if name.split(".")[0] == library} <= {home}
+
+
 @pytest.mark.parametrize("library", ["torch", "transformers", "qwen_tts", "librosa", "scipy"])
 def test_the_heavy_libraries_are_never_imported(library: str) -> None:
     assert not [(importer, name) for importer, name in EDGES if name.split(".")[0] == library]

@@ -49,7 +49,7 @@ def test_examples_run_as_they_stand(language: str, code: str, tmp_path: Path) ->
     done = shell(code, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    for wav in re.findall(r"\S+\.wav", code):
+    for wav in re.findall(r"[^\s\"'(]+\.wav", code):
         assert (tmp_path / wav).stat().st_size > 44
 
 
