@@ -19,7 +19,7 @@ SAMPLERS = ("", "cp_")
 # The bad values of each field, and the statuses that fit.
 BAD: dict[str, tuple[tuple[Any, ...], set[int]]] = {
     "model": ((*NOT_STRINGS, ..., "", "  ", "gpt-5", *PATHS, "x" * 10_000, "random:tiny@7"), {400, 404}),
-    "input": ((*NOT_STRINGS, ..., "", " \n\t ", "…", "🙂", "?!", "===", "x" * 4097), {400, 413, 422}),
+    "input": ((*NOT_STRINGS, ..., "", " \n\t ", "…", "🙂", "?!", "===", "x" * 4097), {400, 422}),
     "voice": (
         (
             *(v for v in NOT_STRINGS if v != {"x": 1}),
@@ -45,13 +45,13 @@ BAD: dict[str, tuple[tuple[Any, ...], set[int]]] = {
     "stream_format": ((*NOT_STRINGS, "", "SSE", "json", "events"), {400}),
     "stream": ((None, 0, 1, "true", "", [], {}), {400}),
     "language": ((*NOT_STRINGS, "", " ", "klingon", "xx", *PATHS), {400}),
-    "seed": ((*NOT_NUMBERS, -1, 2**64, 10**500, 1.0, 1.5), {400}),
-    "max_frames": ((*NOT_NUMBERS, 0, -1, 1.0, 10**30, 1_000_001), {400}),
+    "seed": ((*NOT_NUMBERS, -1, 2**64, 10**500, 1e19, 1.5), {400}),
+    "max_frames": ((*NOT_NUMBERS, 0, -1, 1.5, 10**30, 10_001), {400}),
     **{f"{p}temperature": ((*NOT_NUMBERS, -0.1, 101, 1e300), {400}) for p in SAMPLERS},
-    **{f"{p}top_k": ((*NOT_NUMBERS, -1, 1.0, 10**30), {400}) for p in SAMPLERS},
+    **{f"{p}top_k": ((*NOT_NUMBERS, -1, 1.5, 10**30), {400}) for p in SAMPLERS},
     **{f"{p}top_p": ((*NOT_NUMBERS, 0, -0.1, 1.01), {400}) for p in SAMPLERS},
     **{f"{p}repetition_penalty": ((*NOT_NUMBERS, 0, -1, 1e9), {400}) for p in SAMPLERS},
-    **{f"{p}repetition_window": ((*NOT_NUMBERS, -1, 1.0, 10**30), {400}) for p in SAMPLERS},
+    **{f"{p}repetition_window": ((*NOT_NUMBERS, -1, 1.5, 10**30), {400}) for p in SAMPLERS},
 }
 CASES = [
     pytest.param(field, value, statuses, id=f"{field}-{repr(value)[:30]}")
@@ -103,7 +103,7 @@ def test_numbers_that_json_has_not_are_refused(server: Running, field: str, numb
     [
         ("", 400, "invalid_value"),
         ("…", 422, "unspeakable_text"),
-        ("x" * 4097, 413, "string_above_max_length"),
+        ("x" * 4097, 400, "string_above_max_length"),
         (None, 400, "invalid_type"),
         (..., 400, "missing_required_parameter"),
     ],
@@ -129,12 +129,6 @@ def test_events_cannot_be_complete(server: Running) -> None:
     response = server.speak(stream=False, stream_format="sse")
     assert response.status_code == 400
     assert refused(response)["param"] == "stream"
-
-
-def test_more_frames_than_the_model_has_room_for_are_refused(server: Running) -> None:
-    response = server.speak(max_frames=900_000)
-    assert response.status_code == 400
-    assert "max_frames" in refused(response)["message"]
 
 
 BODIES = {
@@ -210,6 +204,7 @@ GOOD: tuple[dict[str, Any], ...] = (
     {"speed": 1},
     {"seed": 2**64 - 1},
     {"seed": 0},
+    {"seed": 7.0, "max_frames": 2.0},
     {"language": "fr-FR"},
     {"language": "auto"},
     {"temperature": 0, "cp_temperature": 0},

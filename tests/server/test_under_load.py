@@ -19,7 +19,10 @@ from kazeia.server import create_app
 from kazeia.server.admission import Admission
 from kazeia.server.errors import ApiError
 from kazeia.server.listening import address_of, listen
+from kazeia.server.metrics import Metrics
+from kazeia.server.replies import Delivery, SpeechReply
 from kazeia.server.run import make_server
+from kazeia.server.speaking import Order, Speaker
 
 LONG = {"max_frames": 400, "response_format": "pcm"}
 
@@ -264,3 +267,29 @@ def test_small_pieces_are_sent_at_once() -> None:
     sock = listen("127.0.0.1", 0)
     assert sock.proto == socket.IPPROTO_TCP
     sock.close()
+
+
+@pytest.mark.parametrize("form", ["pcm", "sse"])
+def test_a_client_that_takes_no_more_loses_its_place(tiny: Engine, form: str) -> None:
+    async def main() -> None:
+        speaker = Speaker(tiny, Metrics(), slots=1, max_waiting=0, time_limit_s=0.5)
+        order = Order("A text.", "ryan", seed=1, max_frames=3000)
+        reply = SpeechReply(speaker, order, Delivery("pcm", events=form == "sse"), {})
+        sent = []
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+            if len(sent) == 3:
+                await asyncio.Event().wait()  # the client's buffers are full
+
+        async def receive() -> Any:
+            return await asyncio.Event().wait()
+
+        serving = asyncio.ensure_future(reply({"type": "http"}, receive, send))
+        while len(sent) < 3 or speaker.admission.running:
+            await asyncio.sleep(0.01)
+        serving.cancel()  # with events, the last one, which tells the error, is not taken either
+        await asyncio.gather(serving, return_exceptions=True)
+        await speaker.close()
+
+    run(main())

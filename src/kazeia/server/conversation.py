@@ -184,7 +184,7 @@ class Conversation:
         limit = self._state.settings.max_text_chars
         if waiting + len(self._feed.pending) + len(message["text"]) > limit:
             raise ApiError(
-                413,
+                400,
                 f"more than {limit} characters wait to be spoken; this text was not taken",
                 code="string_above_max_length",
                 param="text",
@@ -243,7 +243,7 @@ class Conversation:
                             "total_ms": round(1000 * piece.speech.timings.total_s),
                         }
                     if data and take.stopped_by is None:
-                        await self._socket.send_bytes(data)
+                        await take.deliver(self._socket.send_bytes(data))
         except Exception as error:
             if isinstance(error, WebSocketDisconnect):
                 raise

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -19,6 +20,8 @@ from kazeia.errors import (
     TextError,
     VoiceError,
 )
+
+log = logging.getLogger("kazeia.server")
 
 INVALID = "invalid_request_error"
 
@@ -60,7 +63,7 @@ def unavailable(message: str, code: str, retry_after_s: float) -> ApiError:
 
 
 def from_library(error: BaseException) -> ApiError:
-    """The refusal for an error of the library's; what the client did not cause is told without details."""
+    """The refusal for an error; what the client did not cause is logged, and told without details."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, TextError):
@@ -83,7 +86,9 @@ def from_library(error: BaseException) -> ApiError:
             kind="server_error",
         )
     if isinstance(error, KazeiaError):
+        log.error("%s", error)
         message = "speaking failed inside the server; its log says more"
         return ApiError(500, message, code="generation_failed", kind="server_error")
+    log.error("an error that nobody expected", exc_info=error)
     message = "an error inside the server; its log says more"
     return ApiError(500, message, code="internal", kind="server_error")

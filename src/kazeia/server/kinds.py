@@ -12,6 +12,8 @@ from kazeia.text.clean import check_encoding
 
 Check = Callable[[Any], Any]
 
+_EXACT = 2.0**53  # beyond this, a float stands for several whole numbers
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -65,9 +67,11 @@ def number(low: float, high: float, *, exclusive_low: bool = False) -> Kind:
 
 
 def integer(low: int, high: int) -> Kind:
-    """A whole number of a range; 3.0 is none."""
+    """A whole number of a range; 3.0 is one, for JSON has one kind of numbers."""
 
     def check(value: Any) -> int:
+        if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise OptionError(f"expected a whole number from {low} to {high}; found {describe(value)}")
         return value

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kazeia.server.access import Access
 from kazeia.server.errors import ApiError, from_library
 from kazeia.server.metrics import Metrics
-
-log = logging.getLogger("kazeia.server")
 
 SAFETY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -51,12 +47,11 @@ class Guard:
             self._access.check(scope)
             await self._app(scope, receive, sending)
         except Exception as error:
-            if not isinstance(error, ApiError):
-                log.exception("%s failed", scope["path"])
+            refusal = from_library(error)
             if scope["type"] == "websocket":
-                await _refuse_websocket(from_library(error), started, scope, receive, send)
+                await _refuse_websocket(refusal, started, scope, receive, send)
             elif not started:
-                await from_library(error).response()(scope, receive, sending)
+                await refusal.response()(scope, receive, sending)
             # else: uvicorn closes the connection, so that the reply is seen to be incomplete
 
 

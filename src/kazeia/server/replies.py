@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,8 +19,6 @@ from kazeia.audio.encode import audio_format, encode_whole, stream_encoder
 from kazeia.server.errors import ApiError, from_library
 from kazeia.server.speaking import Order, Piece, Speaker, Stopped, Take
 from kazeia.speech import Speech
-
-log = logging.getLogger("kazeia.server")
 
 
 @dataclass(frozen=True)
@@ -56,19 +54,20 @@ class SpeechReply(Response):
                 await deliver(take, send)
         except Exception as error:
             refusal = self._refusal(error)
-            if not self._started and take.stopped_by != "disconnect":
+            if take.stopped_by == "disconnect":
+                return
+            if not self._started:
                 await refusal.response()(scope, receive, send)
-            # A reply that has begun is left incomplete: the connection is closed without its end.
+            elif self._delivery.events:
+                await send({"type": "http.response.body", "body": _event("error", refusal.body())})
+            # Else the reply is left incomplete: the connection is closed without its end.
         finally:
             watching.cancel()
 
     def _refusal(self, error: Exception) -> ApiError:
         if isinstance(error, Stopped):
             return error.refusal(self._speaker.time_limit_s)
-        refusal = from_library(error)
-        if refusal.status >= 500 and not isinstance(error, ApiError):
-            log.error("speaking failed: %s", error)
-        return refusal
+        return from_library(error)
 
     async def _send_whole(self, take: Take, send: Send) -> None:
         parts, speech = [], None
@@ -90,17 +89,11 @@ class SpeechReply(Response):
         await send({"type": "http.response.body", "body": body})
 
     async def _send_stream(self, take: Take, send: Send) -> None:
-        body = self._events(take) if self._delivery.events else self._audio(take)
-        try:
+        async with aclosing(self._events(take) if self._delivery.events else self._audio(take)) as body:
             async for data in body:
                 if not self._started:
                     await self._start(send, self._reply_headers(take))
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-        except Exception as error:
-            if not (self._started and self._delivery.events):
-                raise
-            data = _event("error", self._refusal(error).body())
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+                await take.deliver(send({"type": "http.response.body", "body": data, "more_body": True}))
         if not self._started:  # no audio at all
             await self._start(send, self._reply_headers(take))
         await send({"type": "http.response.body", "body": b""})
@@ -125,7 +118,7 @@ class SpeechReply(Response):
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
         return headers | self._more_headers
 
-    async def _audio(self, take: Take) -> AsyncIterator[bytes]:
+    async def _audio(self, take: Take) -> AsyncGenerator[bytes, None]:
         """The encoded audio; an item may be empty, which tells that sound has begun."""
         encoder = stream_encoder(self._delivery.format, self._speaker.engine.sample_rate)
         try:
@@ -137,7 +130,7 @@ class SpeechReply(Response):
         finally:
             encoder.close()
 
-    async def _events(self, take: Take) -> AsyncIterator[bytes]:
+    async def _events(self, take: Take) -> AsyncGenerator[bytes, None]:
         encoder = stream_encoder(self._delivery.format, self._speaker.engine.sample_rate)
         try:
             async for piece in take.pieces():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,11 +19,9 @@ from kazeia.engine import Engine
 from kazeia.random import draw_seed
 from kazeia.sampling import Sampling
 from kazeia.server.admission import Admission
-from kazeia.server.errors import ApiError, from_library, unavailable
+from kazeia.server.errors import ApiError, unavailable
 from kazeia.server.metrics import Metrics
 from kazeia.speech import Speech
-
-log = logging.getLogger("kazeia.server")
 
 _BUFFER = 32  # chunks that a slow reader may lie behind before generation waits for it
 _POLL_S = 0.05
@@ -121,6 +118,7 @@ class Take:
         self._working: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
+        self._stop = asyncio.Event()
 
     def cancel(self, reason: str) -> None:
         """Stop it: waiting ends at once, generating within a frame. The first reason is the one kept."""
@@ -128,6 +126,7 @@ class Take:
             return
         self.stopped_by = reason
         self._event.set()
+        self._stop.set()
         if self._entering is not None:
             self._entering.cancel()
         self._results.put_nowait(Stopped(reason))
@@ -198,6 +197,21 @@ class Take:
                 first = False
             yield Piece(pcm)
 
+    async def deliver(self, sending: Awaitable[None]) -> None:
+        """Await the sending of a piece; raise `Stopped` when the take is stopped meanwhile.
+
+        A client that takes no more would otherwise keep its slot for ever.
+        """
+        tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(self._stop.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise Stopped(self.stopped_by or "")
+            tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
     def _refusal(self) -> ApiError:
         return Stopped(self.stopped_by or "").refusal(self._speaker.time_limit_s)
 
@@ -214,9 +228,6 @@ class Take:
                         return
                     _tell(loop, self._results, Piece(chunk.pcm, chunk.speech))
         except BaseException as error:
-            refusal = from_library(error)
-            if refusal.status >= 500 and not self._event.is_set():
-                log.exception("speaking failed", exc_info=error)
             _tell(loop, self._results, error)
 
     def _wait_for_room(self) -> bool:

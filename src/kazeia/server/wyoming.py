@@ -221,7 +221,7 @@ class WyomingSession:
         waiting += len(self._feed.pending) if self._feed is not None else 0
         limit = self._state.settings.max_text_chars
         if waiting + len(text) > limit:
-            raise ApiError(413, f"more than {limit} characters wait to be spoken", code="text_too_long")
+            raise ApiError(400, f"more than {limit} characters wait to be spoken", code="text_too_long")
 
     def _put(self, *items: _Segment | _Reply | _StreamEnd) -> None:
         self._queue.extend(items)
@@ -266,7 +266,8 @@ class WyomingSession:
                         await self._write(AudioStart(rate=rate, width=2, channels=1))
                     if len(piece.pcm):
                         audio = pcm_bytes(piece.pcm)
-                        await self._write(AudioChunk(rate=rate, width=2, channels=1, audio=audio))
+                        chunk = AudioChunk(rate=rate, width=2, channels=1, audio=audio)
+                        await take.deliver(self._write(chunk))
         finally:
             self._take = None
 
