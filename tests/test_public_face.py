@@ -209,7 +209,10 @@ def test_rooms_know_only_their_own_trade(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("library", "home"),
-    [(name, "server") for name in ("starlette", "uvicorn", "prometheus_client", "websockets", "wyoming")]
+    [
+        (name, "server")
+        for name in ("starlette", "uvicorn", "prometheus_client", "websockets", "wyoming", "zeroconf")
+    ]
     + [("av", "audio"), ("sounddevice", "audio")],
 )
 def test_optional_libraries_have_one_home(library: str, home: str) -> None:

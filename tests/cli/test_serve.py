@@ -82,6 +82,7 @@ def test_an_address_in_use_is_one_line(engine: FakeEngine, run: Run) -> None:
         (["--port", "70000"], "port is 70000"),
         (["--max-concurrent", "0"], "max_concurrent is 0"),
         (["--time-limit", "nan"], "time_limit_s is nan"),
+        (["--wyoming-port", "0", "--wyoming-announce"], "only a Wyoming port that others can reach"),
         (["--api-key", ""], "the API key is empty"),
     ],
 )
@@ -121,7 +122,7 @@ def test_every_setting_reaches_the_server(
     monkeypatch.setattr("kazeia.cli.serve._serve", lambda engine, settings, quiet: seen.append(settings))
     monkeypatch.setenv("KAZEIA_API_KEY", "from-the-environment")
     options = (
-        "--host 0.0.0.0 --port 1 --wyoming-port 9 --max-concurrent 2 --max-queue 3 --time-limit 4 --grace 5 "
+        "--host 0.0.0.0 --port 1 --wyoming-port 9 --wyoming-announce --max-concurrent 2 --max-queue 3 --time-limit 4 --grace 5 "
         "--max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a --cors-origin https://b "
         "--allowed-host c"
     )
@@ -132,6 +133,7 @@ def test_every_setting_reaches_the_server(
     assert (settings.max_body_bytes, settings.rate_limit) == (7000, 8)
     assert (settings.cors_origins, settings.allowed_hosts) == (("https://a", "https://b"), ("c",))
     assert settings.wyoming_port == 9
+    assert settings.wyoming_announce
     assert settings.api_key == "from-the-environment"
 
 

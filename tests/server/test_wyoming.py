@@ -269,3 +269,40 @@ def test_many_clients_each_hear_what_they_would_alone(wyoming: Running, ending: 
 
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(one, texts)) == [spoken(ending, text) for text in texts]
+
+
+def test_the_port_is_announced_while_it_is_served(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Any] = []
+
+    class Network:
+        async def async_register_service(self, info: Any, allow_name_change: bool) -> Any:
+            done.append(info)
+            return asyncio.sleep(0)
+
+        async def async_unregister_all_services(self) -> None:
+            done.append("unregistered")
+
+        async def async_close(self) -> None:
+            done.append("closed")
+
+    monkeypatch.setattr("kazeia.server.announce.AsyncZeroconf", Network)
+    with running(tiny, host="0.0.0.0", wyoming_port=0, wyoming_announce=True) as server:
+        until(lambda: bool(done))
+        (info,) = done
+        assert info.type == "_wyoming._tcp.local."
+        assert info.name.startswith("Kazeia on ")
+        assert info.port == httpx.URL(server.wyoming_url).port
+        assert len(info.addresses) == 1
+    assert done[1:] == ["unregistered", "closed"]
+
+
+def test_a_network_that_allows_no_announcement_is_no_failure(
+    tiny: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> None:
+        raise OSError(19, "No such device")
+
+    monkeypatch.setattr("kazeia.server.announce.AsyncZeroconf", refuse)
+    with running(tiny, host="0.0.0.0", wyoming_port=0, wyoming_announce=True) as server:
+        until(lambda: "cannot be announced: No such device" in caplog.text)
+        assert server.http.get("/health").status_code == 200

@@ -37,6 +37,9 @@ def serve(
             "--wyoming-port", metavar="N", help="Serve Home Assistant on this port too (often 10200)."
         ),
     ] = None,
+    wyoming_announce: Annotated[
+        bool, typer.Option("--wyoming-announce", help="Let Home Assistant find that port by itself.")
+    ] = False,
     quant: Quant = "q8",
     threads: Threads = None,
     cache_dir: CacheDir = None,
@@ -97,6 +100,7 @@ def serve(
             "host": host,
             "port": port,
             "wyoming_port": wyoming_port,
+            "wyoming_announce": wyoming_announce,
             "api_key": api_key,
             "max_concurrent": max_concurrent,
             "max_queue": max_queue,
@@ -150,7 +154,9 @@ def _refuse_missing_packages(wyoming: bool) -> None:
     from kazeia.errors import MissingDependencyError
 
     names = ("starlette", "uvicorn", "prometheus_client", "websockets")
-    missing = [name for name in (*names, *(["wyoming"] if wyoming else [])) if find_spec(name) is None]
+    missing = [
+        name for name in (*names, *(["wyoming", "zeroconf"] if wyoming else [])) if find_spec(name) is None
+    ]
     if missing:
         raise MissingDependencyError(
             f'serving needs {", ".join(missing)}, which is not installed; run: pip install "kazeia[server]"'

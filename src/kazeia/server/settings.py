@@ -21,6 +21,8 @@ class ServerSettings:
     """TCP port; 0 takes a free one."""
     wyoming_port: int | None = None
     """TCP port of the Wyoming protocol; 0 takes a free one, None leaves it out."""
+    wyoming_announce: bool = False
+    """Whether the Wyoming port is announced to the local network (multicast DNS)."""
     api_key: str | None = None
     """When set, every request must bring it, but for the page and the health checks."""
     max_concurrent: int = 8
@@ -65,6 +67,11 @@ class ServerSettings:
                 raise OptionError(f"{name} is {value:g}; expected more than 0 and at most 86400 seconds")
         if not isinstance(self.host, str) or not self.host.strip():
             raise OptionError(f"host is {self.host!r}; expected an address such as 127.0.0.1")
+        if self.wyoming_announce and (self.wyoming_port is None or self.host in LOOPBACK):
+            raise OptionError(
+                "only a Wyoming port that others can reach is announced; set wyoming_port, "
+                "and a host that is not the loopback (0.0.0.0 is every network)"
+            )
         if self.api_key is not None and (
             not isinstance(self.api_key, str) or not self.api_key.isascii() or not self.api_key.strip()
         ):

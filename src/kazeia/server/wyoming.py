@@ -50,6 +50,7 @@ class WyomingServer:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._server: asyncio.Server | None = None
+        self._announcing: asyncio.Task[None] | None = None
         self._sessions: dict[asyncio.Task[None], WyomingSession] = {}
 
     async def start(self, sock: socket.socket) -> None:
@@ -57,12 +58,21 @@ class WyomingServer:
         self._server = await asyncio.start_server(
             self._session, sock=sock, limit=self._state.settings.max_body_bytes
         )
+        if self._state.settings.wyoming_announce:
+            from kazeia.server.announce import Announcement, announced
+
+            port: int = sock.getsockname()[1]
+            announcement = Announcement(self._state.settings.host, port)
+            self._announcing = asyncio.ensure_future(announced(announcement))
 
     async def close(self, grace_s: float) -> None:
         """Let nobody in any more, those who are being heard finish within `grace_s`, and end."""
         if self._server is None:
             return
         self._server.close()
+        if self._announcing is not None:
+            self._announcing.cancel()
+            await asyncio.gather(self._announcing, return_exceptions=True)
         busy = [task for task, session in self._sessions.items() if session.busy]
         if busy:
             await asyncio.wait(busy, timeout=grace_s)
