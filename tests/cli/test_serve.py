@@ -122,9 +122,9 @@ def test_every_setting_reaches_the_server(
     monkeypatch.setattr("kazeia.cli.serve._serve", lambda engine, settings, quiet: seen.append(settings))
     monkeypatch.setenv("KAZEIA_API_KEY", "from-the-environment")
     options = (
-        "--host 0.0.0.0 --port 1 --wyoming-port 9 --wyoming-announce --max-concurrent 2 --max-queue 3 --time-limit 4 --grace 5 "
-        "--max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a --cors-origin https://b "
-        "--allowed-host c"
+        "--host 0.0.0.0 --port 1 --wyoming-port 9 --wyoming-announce --max-concurrent 2 --max-queue 3 --time-limit 4 "
+        "--grace 5 --max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a "
+        "--cors-origin https://b --allowed-host c"
     )
     assert run("serve", *options.split()).code == 0
     (settings,) = seen

@@ -153,10 +153,9 @@ def _refuse_missing_packages(wyoming: bool) -> None:
 
     from kazeia.errors import MissingDependencyError
 
-    names = ("starlette", "uvicorn", "prometheus_client", "websockets")
-    missing = [
-        name for name in (*names, *(["wyoming", "zeroconf"] if wyoming else [])) if find_spec(name) is None
-    ]
+    names = ["starlette", "uvicorn", "prometheus_client", "websockets"]
+    names += ["wyoming", "zeroconf"] if wyoming else []
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise MissingDependencyError(
             f'serving needs {", ".join(missing)}, which is not installed; run: pip install "kazeia[server]"'
