@@ -50,13 +50,13 @@ def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[st
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
     with serving() as (process, address, lines):
-        request = {"model": "tts-1", "input": "Hello.", "voice": "alloy", "max_frames": 200}
+        request = {"model": "tts-1", "input": "Hello.", "voice": "alloy", "max_frames": 60}
         with httpx.stream(
             "POST", f"{address}/v1/audio/speech", json=request | {"response_format": "pcm"}
         ) as reply:
             assert reply.status_code == 200
             process.send_signal(number)  # what is being heard is finished
-            assert len(reply.read()) == 200 * 1920 * 2
+            assert len(reply.read()) == 60 * 1920 * 2
         assert process.wait(20) == 0
         assert process.stdout is not None
         assert process.stdout.read() == ""
@@ -122,8 +122,8 @@ def test_every_setting_reaches_the_server(
     monkeypatch.setattr("kazeia.cli.serve._serve", lambda engine, settings, quiet: seen.append(settings))
     monkeypatch.setenv("KAZEIA_API_KEY", "from-the-environment")
     options = (
-        "--host 0.0.0.0 --port 1 --wyoming-port 9 --wyoming-announce --max-concurrent 2 --max-queue 3 --time-limit 4 "
-        "--grace 5 --max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a "
+        "--host 0.0.0.0 --port 1 --wyoming-port 9 --wyoming-announce --max-concurrent 2 --max-queue 3 "
+        "--time-limit 4 --grace 5 --max-text 6 --max-body 7000 --rate-limit 8 --cors-origin https://a "
         "--cors-origin https://b --allowed-host c"
     )
     assert run("serve", *options.split()).code == 0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-from running import TEXT, Running, events, request, running
+from running import TEXT, Running, events, request, running, until
 
 from kazeia import Sampling
 from kazeia.audio.encode import FORMATS, encode_stream, encode_whole
@@ -305,7 +305,7 @@ def test_a_failure_later_leaves_the_reply_visibly_incomplete(tiny: Engine) -> No
         assert last["error"]["code"] == "generation_failed"
         assert "secret" not in last["error"]["message"]
         assert server.speak(stream=False).status_code == 500
-        assert server.is_idle()
+        until(server.is_idle)
 
 
 def test_the_openapi_document_describes_what_is_served(server: Running) -> None:
