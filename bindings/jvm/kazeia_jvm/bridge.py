@@ -12,8 +12,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 import kazeia
 from kazeia.audio.wav import to_int16
 
@@ -154,7 +152,7 @@ def _answer(speech: kazeia.Speech) -> Answer:
     return (
         to_int16(speech.pcm).tobytes(),
         speech.sample_rate,
-        speech.codes.astype(np.int32).tobytes(),
+        speech.codes.astype("int32").tobytes(),
         frames,
         codebooks,
         speech.seed,
