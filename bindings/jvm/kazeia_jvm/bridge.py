@@ -9,7 +9,7 @@ import gc
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import kazeia
@@ -59,7 +59,7 @@ def synthesize(number: int, text: str | bytes | None, options: str | bytes | Non
 
 def stream(
     number: int, text: str | bytes | None, options: str | bytes | None
-) -> Iterator[tuple[bytes, int]]:
+) -> Generator[tuple[bytes, int], None, Answer]:
     """Speak a text with `Engine.stream`: yields (PCM, Hz) per piece, returns the whole as an `Answer`.
 
     Arguments are checked when the first piece is asked for. Closing the generator stops the stream.
@@ -124,12 +124,16 @@ def _options(options: str | bytes | None, known: frozenset[str]) -> dict[str, An
     try:
         found = json.loads(options)
     except (ValueError, RecursionError) as error:
-        raise kazeia.OptionError(f'the options are not JSON ({error}); expected such as {{"seed": 42}}') from error
+        raise kazeia.OptionError(
+            f'the options are not JSON ({error}); expected {{"seed": 42}} or such'
+        ) from error
     if not isinstance(found, dict):
         raise kazeia.OptionError(f'the options are {found!r}; expected a JSON object such as {{"seed": 42}}')
     unknown = sorted(set(found) - known)
     if unknown:
-        raise kazeia.OptionError(f"unknown option {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
+        raise kazeia.OptionError(
+            f"unknown option {', '.join(unknown)}; there are: {', '.join(sorted(known))}"
+        )
     return found
 
 

@@ -48,8 +48,8 @@ def find_jdk() -> Path:
             return place
     looked = f" (looked in {', '.join(map(str, places))})" if places else ""
     raise BuildError(
-        f"found no JDK with include/jni.h{looked}; install one, such as Debian's openjdk-17-jdk-headless, and "
-        "set JAVA_HOME to it; or build the C API alone with --no-jni"
+        f"found no JDK with include/jni.h{looked}; install one, such as Debian's openjdk-17-jdk-headless, "
+        "and set JAVA_HOME to it; or build the C API alone with --no-jni"
     )
 
 
@@ -148,7 +148,9 @@ def _c_string(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m kazeia_jvm.build", description="Build " + LIBRARY + ".")
-    parser.add_argument("--out", type=Path, default=HOME / "build", help="folder of the library (%(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=HOME / "build", help="folder of the library (%(default)s)"
+    )
     parser.add_argument("--no-jni", action="store_true", help="the C API alone; needs no JDK")
     parser.add_argument("--verbose", action="store_true", help="show the compiler's command")
     given = parser.parse_args(arguments)

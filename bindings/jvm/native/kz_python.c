@@ -14,7 +14,7 @@ PyObject *kz_bridge = NULL;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int running = 0;
-static char interpreter[4096]; /* "" when the process had a Python before us */
+static char interpreter[4096];
 
 /* dlopen, and System.loadLibrary with it, hides our symbols and those of libpython from libraries
  * loaded later; the extension modules of numpy and others expect to see them. */
@@ -50,12 +50,19 @@ static PyStatus initialise(const char *program) {
     return status;
 }
 
+/* The process is a Python program, or another library has started one: it is the one to use. */
+static void adopt(void) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *path = PySys_GetObject("executable"); /* borrowed */
+    const char *text = path != NULL && PyUnicode_Check(path) ? PyUnicode_AsUTF8(path) : NULL;
+    snprintf(interpreter, sizeof interpreter, "%s", text != NULL ? text : "of an unknown place");
+    PyErr_Clear();
+    PyGILState_Release(gil);
+    running = 1;
+}
+
 static int start(const char *asked) {
     char path[sizeof interpreter];
-    if (Py_IsInitialized()) { /* a Python program that loaded this library */
-        running = 1;
-        return KZ_OK;
-    }
     if (kz_find_python(asked, path, sizeof path) != KZ_OK || show_symbols() != KZ_OK) return KZ_ERROR;
     PyStatus status = initialise(path);
     if (PyStatus_Exception(status))
@@ -113,7 +120,7 @@ static int load_bridge(void) {
     return kz_fail("PythonError",
                    "the Python %s cannot use the package kazeia (%s: %s); install kazeia there, or name another "
                    "environment: as an argument, or in KAZEIA_PYTHON",
-                   interpreter[0] != '\0' ? interpreter : "of this process", kind, why);
+                   interpreter, kind, why);
 }
 
 /* Whether `asked` is the Python that runs. */
@@ -124,12 +131,13 @@ static int is_running(const char *asked) {
     return kz_fail("PythonError",
                    "the Python %s was asked for, but this process already runs %s; one process has one Python: "
                    "start another process, or leave the argument out",
-                   path, interpreter[0] != '\0' ? interpreter : "one of its own");
+                   path, interpreter);
 }
 
 int kz_python_start(const char *asked) {
     pthread_mutex_lock(&lock);
     int done = KZ_OK;
+    if (!running && Py_IsInitialized()) adopt();
     if (!running) done = start(asked);
     else if (asked != NULL) done = is_running(asked);
     if (done == KZ_OK && kz_bridge == NULL) {
