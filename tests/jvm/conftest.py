@@ -20,8 +20,7 @@ HERE = Path(__file__).parent
 KOTLIN = HOME / "src" / "main" / "kotlin"
 
 Done = subprocess.CompletedProcess[str]
-CProgram = Callable[..., Done]
-JavaProgram = Callable[..., Done]
+Program = Callable[..., str]
 
 
 def missing(what: object, switch: str = "KAZEIA_REQUIRE_JVM") -> None:
@@ -118,13 +117,13 @@ def c_program(
 
 
 @pytest.fixture(scope="session")
-def run_c(c_program: Callable[..., Path]) -> CProgram:
+def run_c(c_program: Callable[..., Path]) -> Program:
     """Run one of the C programs beside this file, which must succeed."""
 
     def run_program(name: str, *arguments: object) -> str:
         return must(c_program(HERE / "c" / f"{name}.c"), *arguments)
 
-    return run_program  # type: ignore[return-value]
+    return run_program
 
 
 @pytest.fixture(scope="session")
@@ -171,26 +170,18 @@ def java_classes(
 
 
 @pytest.fixture(scope="session")
-def run_java(jdk: Path, library: Path, java_classes: list[Path]) -> JavaProgram:
+def run_java(jdk: Path, library: Path, java_classes: list[Path]) -> Program:
     """Run one of the Java programs under the JVM's own checks of JNI calls."""
 
     def run_program(name: str, *arguments: object, options: tuple[str, ...] = ("-Xcheck:jni",)) -> str:
-        path = os.pathsep.join(map(str, java_classes))
-        out = must(
-            *(
-                jdk / "bin" / "java",
-                *options,
-                f"-Dkazeia.tts.library={library}",
-                "-cp",
-                path,
-                name,
-                *arguments,
-            )
-        )
-        assert "WARNING" not in out, out  # -Xcheck:jni complains on standard output
-        return out
+        where = ("-cp", os.pathsep.join(map(str, java_classes)), f"-Dkazeia.tts.library={library}")
+        done = run(jdk / "bin" / "java", *options, *where, name, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "WARNING" not in done.stdout, done.stdout  # -Xcheck:jni complains there
+        assert "onnxruntime" not in done.stderr, done.stderr
+        return done.stdout
 
-    return run_program  # type: ignore[return-value]
+    return run_program
 
 
 @pytest.fixture(scope="session")

@@ -40,10 +40,10 @@ def test_four_threads_hear_what_each_hears_alone(run_c: RunC, model: Path) -> No
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_memory_is_flat_over_many_calls(run_c: RunC, model: Path) -> None:
     grown = int(run_c("memory", model, 200))
-    assert grown < 2 * 2**20, f"grew by {grown} bytes"
-    # The measure sees a leak: 60 speeches of six frames that were not freed.
-    kept = int(run_c("memory", model, 60, "keep"))
-    assert kept > 60 * 6 * 1920 * 2 - 2 * 2**17, f"grew by {kept} bytes only"
+    assert grown < 2**20, f"grew by {grown} bytes"
+    # The measure sees a leak: 120 speeches of three frames that were not freed.
+    kept = int(run_c("memory", model, 120, "keep"))
+    assert kept > 2**20, f"grew by {kept} bytes only"
 
 
 def test_the_leak_check_finds_what_was_leaked_on_purpose_and_nothing_else(
@@ -59,7 +59,8 @@ def test_the_leak_check_finds_what_was_leaked_on_purpose_and_nothing_else(
         [c_program(HERE / "c" / "memory.c", "-fsanitize=leak"), model, "8", "keep"],
         capture_output=True,
         encoding="utf-8",
-        env=os.environ | {"LSAN_OPTIONS": "symbolize=0:exitcode=23"},
+        # Who called malloc is enough to know, and to look up more takes most of a minute.
+        env=os.environ | {"LSAN_OPTIONS": "symbolize=0:malloc_context_size=2:exitcode=23"},
         timeout=300,
     )
     assert done.returncode == 23, done.stderr  # Python and ONNX Runtime keep things for the process's life

@@ -86,12 +86,19 @@ def free(number: int) -> None:
     gc.collect()
 
 
+def close_all() -> None:
+    """Close every engine: the process is ending."""
+    while _engines:
+        _engines.popitem()[1].close()
+    gc.collect()
+
+
 def describe(error: BaseException) -> tuple[str, str]:
     """The kind of an error and its message, for those who have no Python."""
     kind = type(error).__name__
-    if isinstance(error, kazeia.KazeiaError):
-        return kind, str(error)
-    return kind, f"unexpected {kind}: {error}"
+    message = str(error) if isinstance(error, kazeia.KazeiaError) else f"unexpected {kind}: {error}"
+    # C's strings can hold neither a NUL nor a lone surrogate.
+    return kind, message.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _engine(number: int) -> kazeia.Engine:

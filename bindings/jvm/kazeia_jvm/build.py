@@ -116,7 +116,16 @@ def build(out: Path, *, jni: bool = True, flags: Sequence[str] = (), verbose: bo
         (work / "kz_bridge.h").write_text(bridge_header(), encoding="utf-8")
         command = [
             *find_compiler(),
-            *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", *WARNINGS),
+            *(
+                "-std=c11",
+                "-D_GNU_SOURCE",
+                "-O2",
+                "-fPIC",
+                "-shared",
+                "-fvisibility=hidden",
+                "-pthread",
+                *WARNINGS,
+            ),
             f"-DKZ_PYTHON={_c_string(sys.executable)}",
             f"-DKZ_VERSION={_c_string(kazeia_version())}",
             *(f"-I{HOME / 'include'}", f"-I{HOME / 'native'}", f"-I{work}", *include),

@@ -53,38 +53,33 @@ static int fill(PyObject *answer, kz_speech *speech) {
     return kz_fail("MemoryError", "out of memory for %zd samples", (Py_ssize_t)(pcm_bytes / 2));
 }
 
-/* Before the first load there is no engine, and maybe no Python, to ask. */
-static int check_loaded(void) {
-    if (kz_bridge != NULL) return KZ_OK;
-    return kz_fail("EngineClosedError", "no engine has been loaded in this process; call kz_load first");
-}
-
 kz_engine kz_load_string(kz_string model, kz_string options, const char *python) {
-    if (kz_python_start(python) != KZ_OK) return 0;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil;
     long long engine = 0;
+    if (kz_python_start(python) != KZ_OK || kz_enter(&gil) != KZ_OK) return 0;
     PyObject *answer =
         PyObject_CallMethod(kz_bridge, "load", "NN", to_python(model), to_python(options));
     if (answer != NULL) engine = PyLong_AsLongLong(answer);
+    if (engine > 0) kz_end_first();
     if (PyErr_Occurred()) {
         kz_fail_python();
         engine = 0;
     }
     Py_XDECREF(answer);
-    PyGILState_Release(gil);
+    kz_leave(gil);
     return engine;
 }
 
 int kz_synthesize_string(kz_engine engine, kz_string text, kz_string options, kz_speech *speech) {
     if (speech == NULL) return kz_fail("OptionError", "speech is NULL; expected a kz_speech to fill");
     memset(speech, 0, sizeof *speech);
-    if (check_loaded() != KZ_OK) return KZ_ERROR;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil;
+    if (kz_enter(&gil) != KZ_OK) return KZ_ERROR;
     PyObject *answer = PyObject_CallMethod(kz_bridge, "synthesize", "LNN", (long long)engine,
                                            to_python(text), to_python(options));
     int done = answer != NULL ? fill(answer, speech) : kz_fail_python();
     Py_XDECREF(answer);
-    PyGILState_Release(gil);
+    kz_leave(gil);
     return done;
 }
 
@@ -94,9 +89,9 @@ static int give(PyObject *chunk, kz_on_chunk on_chunk, void *user) {
     Py_ssize_t bytes;
     int rate, more;
     if (!PyArg_ParseTuple(chunk, "y#i", &pcm, &bytes, &rate)) return kz_fail_python();
-    Py_BEGIN_ALLOW_THREADS /* `chunk` is ours: its bytes stay where they are */
+    PyThreadState *thread = kz_step_out(); /* `chunk` is ours: its bytes stay where they are */
     more = on_chunk((const int16_t *)(const void *)pcm, (size_t)bytes / sizeof(int16_t), rate, user) != 0;
-    Py_END_ALLOW_THREADS
+    kz_step_in(thread);
     return more;
 }
 
@@ -125,13 +120,13 @@ int kz_stream_string(kz_engine engine, kz_string text, kz_string options, kz_on_
                      kz_speech *speech) {
     if (speech != NULL) memset(speech, 0, sizeof *speech);
     if (on_chunk == NULL) return kz_fail("OptionError", "on_chunk is NULL; expected a function");
-    if (check_loaded() != KZ_OK) return KZ_ERROR;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil;
+    if (kz_enter(&gil) != KZ_OK) return KZ_ERROR;
     PyObject *chunks = PyObject_CallMethod(kz_bridge, "stream", "LNN", (long long)engine, to_python(text),
                                            to_python(options));
     int done = chunks != NULL ? pump(chunks, on_chunk, user, speech) : kz_fail_python();
     Py_XDECREF(chunks);
-    PyGILState_Release(gil);
+    kz_leave(gil);
     return done;
 }
 
@@ -150,12 +145,12 @@ int kz_stream(kz_engine engine, const char *text, const char *options, kz_on_chu
 
 int kz_free(kz_engine engine) {
     if (engine == 0) return KZ_OK;
-    if (check_loaded() != KZ_OK) return KZ_ERROR;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil;
+    if (kz_enter(&gil) != KZ_OK) return KZ_ERROR;
     PyObject *answer = PyObject_CallMethod(kz_bridge, "free", "L", (long long)engine);
     int done = answer != NULL ? KZ_OK : kz_fail_python();
     Py_XDECREF(answer);
-    PyGILState_Release(gil);
+    kz_leave(gil);
     return done;
 }
 

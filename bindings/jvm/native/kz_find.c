@@ -1,5 +1,4 @@
 /* Finding the Python environment, and refusing one that cannot work before anything is started. */
-#define _GNU_SOURCE
 #include "kz_find.h"
 
 #include <patchlevel.h>

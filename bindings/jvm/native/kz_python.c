@@ -1,10 +1,12 @@
 /* One Python per process: started by the first load, never ended, for engines may live until the end. */
-#define _GNU_SOURCE
 #include "kz_python.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kz_bridge.h" /* bridge.py as bytes, written by the build */
 #include "kz_find.h"
@@ -15,6 +17,8 @@ PyObject *kz_bridge = NULL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int running = 0;
 static char interpreter[4096];
+static atomic_int calls;   /* under way, those in the caller's own code not counted */
+static atomic_int ending;
 
 /* dlopen, and System.loadLibrary with it, hides our symbols and those of libpython from libraries
  * loaded later; the extension modules of numpy and others expect to see them. */
@@ -102,6 +106,52 @@ int kz_fail_python(void) {
     Py_XDECREF(told);
     Py_XDECREF(error);
     return KZ_ERROR;
+}
+
+/* The process ends, and ONNX Runtime's globals are about to go: no call may still be computing with
+ * them. Engines are closed, so that calls end within a frame; decoding may take longer: wait a while. */
+static void end_calls(void) {
+    const struct timespec pause = {0, 5000000};
+    if (!Py_IsInitialized()) return; /* a Python program that has ended its Python */
+    atomic_store(&ending, 1);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_XDECREF(PyObject_CallMethod(kz_bridge, "close_all", NULL));
+    PyErr_Clear();
+    PyGILState_Release(gil);
+    for (int i = 0; i < 600 && atomic_load(&calls) > 0; i++) nanosleep(&pause, NULL);
+}
+
+void kz_end_first(void) {
+    static atomic_int registered;
+    if (atomic_exchange(&registered, 1) == 0) atexit(end_calls);
+}
+
+int kz_enter(PyGILState_STATE *gil) {
+    if (kz_bridge == NULL)
+        return kz_fail("EngineClosedError", "no engine has been loaded in this process; call kz_load first");
+    atomic_fetch_add(&calls, 1);
+    if (atomic_load(&ending)) {
+        atomic_fetch_sub(&calls, 1);
+        return kz_fail("EngineClosedError", "the process is ending");
+    }
+    *gil = PyGILState_Ensure();
+    return KZ_OK;
+}
+
+void kz_leave(PyGILState_STATE gil) {
+    PyGILState_Release(gil);
+    atomic_fetch_sub(&calls, 1);
+}
+
+PyThreadState *kz_step_out(void) {
+    PyThreadState *thread = PyEval_SaveThread();
+    atomic_fetch_sub(&calls, 1);
+    return thread;
+}
+
+void kz_step_in(PyThreadState *thread) {
+    atomic_fetch_add(&calls, 1);
+    PyEval_RestoreThread(thread);
 }
 
 /* The GIL is held. */

@@ -9,7 +9,7 @@ static int stop(const int16_t *pcm, size_t samples, int32_t sample_rate, void *u
 
 static void call(kz_engine engine, int keep) {
     kz_speech speech;
-    CHECK(kz_synthesize(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 6}", &speech) == KZ_OK);
+    CHECK(kz_synthesize(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 3}", &speech) == KZ_OK);
     if (!keep) kz_speech_free(&speech);
     CHECK(kz_stream(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 9}", stop, NULL, &speech) == KZ_STOPPED);
     CHECK(kz_synthesize(engine, "Hello there.", "{\"voice\": \"nobody\"}", &speech) == KZ_ERROR);

@@ -10,6 +10,7 @@ int main(int count, char **arguments) {
     }
     CHECK(kz_load(arguments[1], F32, "/bin/sh") == 0); /* too late for another */
     CHECK_ERROR("PythonError", "already runs");
+    if (count == 3) CHECK(kz_load(arguments[1], F32, arguments[2]) > engine);
     CHECK(kz_free(engine) == KZ_OK);
     puts("ok");
     return 0;

@@ -7,6 +7,8 @@ static const struct {
     const char *options, *kind, *part;
 } BAD[] = {
     {"{\"voice\": \"nobody\"}", "VoiceError", "nobody"},
+    {"{\"voice\": \"no\\u0000body\"}", "VoiceError", "body"},
+    {"{\"voice\": \"\\ud83d\"}", "VoiceError", "ud83d"},
     {"{\"language\": \"klingon\"}", "LanguageError", "klingon"},
     {"{\"max_frames\": 0}", "OptionError", "max_frames is 0"},
     {"{\"max_frames\": \"many\"}", "OptionError", "max_frames is 'many'"},
@@ -50,6 +52,8 @@ int main(int count, char **arguments) {
 
     CHECK(kz_load("/nowhere/at/all", NULL, NULL) == 0);
     CHECK_ERROR("ModelNotFoundError", "/nowhere/at/all");
+    CHECK(kz_load("/nowhere/\xff", NULL, NULL) == 0);
+    CHECK_ERROR("ModelNotFoundError", "/nowhere/");
     CHECK(kz_load(arguments[2], NULL, NULL) == 0);
     CHECK_ERROR("ModelNotFoundError", "config.json");
     CHECK(kz_load(NULL, NULL, NULL) == 0);

@@ -4,7 +4,7 @@ import com.kazeia.tts.TtsJni;
 /** MODEL CALLS: prints by how many bytes memory grew over so many calls of all kinds. */
 public final class JniMemory {
     static void call(long engine) {
-        TtsJni.nativeSynthesize(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 6}");
+        TtsJni.nativeSynthesize(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 4}");
         TtsJni.nativeStream(engine, "Hello there.", "{\"seed\": 1, \"max_frames\": 9}", (pcm, rate) -> false);
         try {
             TtsJni.nativeSynthesize(engine, "Hello there.", "{\"voice\": \"nobody\"}");
