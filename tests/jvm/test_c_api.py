@@ -40,10 +40,10 @@ def test_four_threads_hear_what_each_hears_alone(run_c: RunC, model: Path) -> No
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_memory_is_flat_over_many_calls(run_c: RunC, model: Path) -> None:
     grown = int(run_c("memory", model, 200))
-    assert grown < 2**20, f"grew by {grown} bytes"
-    # The measure sees a leak: 120 speeches of three frames that were not freed.
-    kept = int(run_c("memory", model, 120, "keep"))
-    assert kept > 2**20, f"grew by {kept} bytes only"
+    assert grown < 2**20, f"grew by {grown} bytes; 200 speeches are {200 * 3 * 1920 * 2}"
+    # The measure sees a leak: 100 speeches of three frames that were not freed.
+    kept = int(run_c("memory", model, 100, "keep"))
+    assert kept > 100 * 3 * 1920 * 2 * 0.9, f"grew by {kept} bytes only"
 
 
 def test_the_leak_check_finds_what_was_leaked_on_purpose_and_nothing_else(

@@ -54,7 +54,7 @@ typedef struct {
     uint64_t seed;       /* give it again to hear the same */
     char *voice;         /* the voice that spoke */
     char *language;      /* the language that was set, or "auto" */
-    char *finish_reason; /* "stop": it ended by itself; "limit": it was stopped at its limit */
+    char *finish_reason; /* as in Python: "stop": it ended by itself; "limit": at its limit; … */
     kz_timings timings;
 } kz_speech;
 

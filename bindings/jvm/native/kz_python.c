@@ -12,12 +12,12 @@
 #include "kz_find.h"
 #include "kz_internal.h"
 
-PyObject *kz_bridge = NULL;
+PyObject *_Atomic kz_bridge = NULL;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int running = 0;
 static char interpreter[4096];
-static atomic_int calls;   /* under way, those in the caller's own code not counted */
+static atomic_int calls; /* under way, those in the caller's own code not counted */
 static atomic_int ending;
 
 /* dlopen, and System.loadLibrary with it, hides our symbols and those of libpython from libraries

@@ -6,7 +6,7 @@
 #include <Python.h>
 
 /* The module made of bridge.py; NULL until kz_python_start has succeeded. */
-extern PyObject *kz_bridge;
+extern PyObject *_Atomic kz_bridge;
 
 /* Take the GIL for a call; KZ_ERROR, with nothing taken, when no engine was ever loaded or the process
  * is ending. Whoever entered leaves. */

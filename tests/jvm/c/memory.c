@@ -19,7 +19,7 @@ int main(int count, char **arguments) {
     CHECK(count >= 3);
     int calls = atoi(arguments[2]), keep = count > 3;
     kz_engine engine = load(arguments[1]);
-    for (int i = 0; i < calls / 4; i++) call(engine, keep); /* allocators fill their pools */
+    for (int i = 0; i < calls / 8; i++) call(engine, keep); /* allocators fill their pools */
     long warm = resident();
     for (int i = 0; i < calls; i++) call(engine, keep);
     printf("%ld\n", resident() - warm);

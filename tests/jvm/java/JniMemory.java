@@ -18,7 +18,7 @@ public final class JniMemory {
         System.load(System.getProperty("kazeia.tts.library"));
         int calls = Integer.parseInt(arguments[1]);
         long engine = TtsJni.nativeLoad(arguments[0], JniSpeak.LOAD, null);
-        for (int i = 0; i < calls / 4; i++) call(engine); // heaps and allocators fill their pools
+        for (int i = 0; i < calls / 8; i++) call(engine); // heaps and allocators fill their pools
         long warm = Check.resident();
         for (int i = 0; i < calls; i++) call(engine);
         System.out.println(Check.resident() - warm);

@@ -21,7 +21,7 @@ class Speech internal constructor(raw: TtsJni.RawSpeech) {
     /** The language that was set, or "auto". */
     val language: String = raw.language
 
-    /** "stop": the model ended by itself; "limit": it was stopped at its limit. */
+    /** As in Python: "stop": the model ended by itself; "limit": it was stopped at its limit; … */
     val finishReason: String = raw.finishReason
 
     /** Where the time went. */
