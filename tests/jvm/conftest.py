@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from jvm_expected import example
 
 from kazeia_jvm.build import HOME, BuildError, build, find_compiler, find_jdk
 
@@ -128,16 +129,17 @@ def run_c(c_program: Callable[..., Path]) -> Program:
 
 @pytest.fixture(scope="session")
 def kotlin_classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The class path of the binding's Kotlin classes: a folder, and Kotlin's own libraries."""
+    """The class path of the binding's Kotlin classes: a folder, and Kotlin's own library."""
     kotlinc = shutil.which("kotlinc")
     if kotlinc is None:
         missing("found no kotlinc; install one, such as Debian's kotlin", "KAZEIA_REQUIRE_KOTLIN")
     assert kotlinc is not None
-    # `use` for AutoCloseable was in a library of its own until Kotlin 1.8.
-    standard = sorted((Path(kotlinc).resolve().parents[1] / "lib").glob("kotlin-stdlib*.jar"))
+    standard = Path(kotlinc).resolve().parents[1] / "lib" / "kotlin-stdlib.jar"
     classes = tmp_path_factory.mktemp("kotlin")
-    must(kotlinc, "-Werror", "-jvm-target", "1.8", "-no-reflect", "-d", classes, KOTLIN)
-    return [classes, *standard]
+    hello = tmp_path_factory.mktemp("page") / "Hello.kt"  # in one go: a start of kotlinc takes seconds
+    hello.write_text(example("kotlin"), encoding="utf-8")
+    must(kotlinc, "-Werror", "-jvm-target", "1.8", "-no-reflect", "-d", classes, KOTLIN, hello)
+    return [classes, standard]
 
 
 @pytest.fixture(scope="session")

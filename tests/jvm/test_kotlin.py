@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from jvm_expected import spoken
+from jvm_expected import example, spoken
 
 import kazeia
 from kazeia_jvm.build import HOME
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "jvm.md"
 RunJava = Callable[..., str]
-
-
-def example(language: str) -> str:
-    found = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(found) == 1, f"{language}: {len(found)} examples"
-    return str(found[0])
 
 
 def test_every_option_field_and_error_arrives(
@@ -50,17 +42,18 @@ def test_the_stand_ins_have_the_classes_own_names_and_types(
     sources = sorted((HERE / "java" / "standin").rglob("*.java"))
     subprocess.run([jdk / "bin" / "javac", "-d", tmp_path, *sources], check=True)
 
-    def members(folder: Path, name: str) -> set[str]:
-        command = [jdk / "bin" / "javap", "-cp", folder, "-s", "-public", f"com.kazeia.tts.{name}"]
-        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-        return set(re.findall(r"(\w+(?=\()|\w+(?=;)).*\n +descriptor: (\S+)", out)) - {
-            ("INSTANCE", "Lcom/kazeia/tts/TtsJni;")
-        }
+    names = [
+        f"com.kazeia.tts.{name}" for name in ("TtsException", "TtsJni", "TtsJni$RawSpeech", "TtsJni$Sink")
+    ]
 
-    for name in ("TtsException", "TtsJni", "TtsJni$RawSpeech", "TtsJni$Sink"):
-        found = members(tmp_path, name)
-        assert found, name
-        assert found == members(kotlin_classes[0], name)
+    def members(folder: Path) -> set[tuple[str, str]]:
+        command = [str(jdk / "bin" / "javap"), "-cp", str(folder), "-s", "-public", *names]
+        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        return set(re.findall(r"(\w+(?=\()|\w+(?=;)).*\n +descriptor: (\S+)", out))
+
+    found = members(tmp_path)
+    assert len(found) == 5 + 9 + 1 + 3, found  # functions, fields, the sink's, two constructors and a getter
+    assert members(kotlin_classes[0]) - {("INSTANCE", "Lcom/kazeia/tts/TtsJni;")} == found
 
 
 @pytest.mark.parametrize("language", ["kotlin", "java"])
@@ -69,14 +62,12 @@ def test_the_pages_examples_run_as_they_stand(
 ) -> None:
     path = os.pathsep.join(map(str, [tmp_path, *kotlin_classes]))
     if language == "kotlin":
-        (tmp_path / "Hello.kt").write_text(example("kotlin"), encoding="utf-8")
-        command = [shutil.which("kotlinc"), "-cp", path, "-d", tmp_path, tmp_path / "Hello.kt"]
-        main = "HelloKt"
+        main = "HelloKt"  # compiled with the binding's classes
     else:
         (tmp_path / "Hello.java").write_text(example("java"), encoding="utf-8")
         command = [jdk / "bin" / "javac", "-cp", path, "-d", tmp_path, tmp_path / "Hello.java"]
+        subprocess.run([str(part) for part in command], check=True)
         main = "Hello"
-    subprocess.run([str(part) for part in command], check=True)
     command = [jdk / "bin" / "java", f"-Djava.library.path={library.parent}", "-cp", path, main]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 package com.kazeia.tts
 
+import java.io.Closeable
 import java.util.concurrent.atomic.AtomicBoolean
 
 /**
@@ -8,7 +9,7 @@ import java.util.concurrent.atomic.AtomicBoolean
  * Several threads may call at once. Equal calls give equal samples, bit for bit. A model lives outside
  * the JVM's heap: no collector frees it, so call [close], or use `use` or try-with-resources.
  */
-class TtsEngine private constructor(private val number: Long) : AutoCloseable {
+class TtsEngine private constructor(private val number: Long) : Closeable {
     private val closed = AtomicBoolean(false)
 
     /** Speak a text. Throws [TtsException] for what cannot be done. */
