@@ -303,7 +303,7 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
                 "hints": hints.state_dict(),
                 "optimiser": optimiser.state_dict(),
                 "step": step,
-            },  # fmt: skip
+            },
             path.with_suffix(".part"),
         )
         path.with_suffix(".part").rename(path)

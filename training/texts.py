@@ -37,7 +37,7 @@ def vocabulary(language: str, known: list[str], size: int = 6000) -> tuple[list[
     frequent = ["I" if w == "i" and language == "english" else w for w in frequent]
     words = list(dict.fromkeys(frequent + known))
     # Flatter than in life, so that rare words are met at all; words of the spoken sentences are not rare.
-    least = {w: 3e-6 for w in known}
+    least = dict.fromkeys(known, 3e-06)
     weight = np.array([max(word_frequency(w, code), least.get(w, 1e-7)) for w in words]) ** 0.55
     return words, weight / weight.sum()
 
