@@ -32,7 +32,7 @@ ORDER = (
     ("generation",),
     ("speech",),
     ("job",),
-    ("streaming",),
+    ("schedule", "workers", "streaming"),
     ("engine", "validation"),
     ("cli", "server"),
     ("__main__",),

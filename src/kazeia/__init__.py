@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kazeia.engine import Engine, load
     from kazeia.job import Request
     from kazeia.models import ModelInfo, build_bundle, inspect
+    from kazeia.runtime.threads import Threads
     from kazeia.sampling import Sampling
     from kazeia.speech import Chunk, Speech, Timings
     from kazeia.validation import Report, validate
@@ -51,6 +52,7 @@ _HOMES = {
     "Request": "job",
     "Sampling": "sampling",
     "Speech": "speech",
+    "Threads": "runtime.threads",
     "Timings": "speech",
     "__version__": "_version",
     "build_bundle": "models",
@@ -85,6 +87,7 @@ __all__ = [
     "Speech",
     "TextEncodingError",
     "TextError",
+    "Threads",
     "Timings",
     "TokenizerError",
     "VoiceError",
