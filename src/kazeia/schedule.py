@@ -49,7 +49,7 @@ def chunk_schedule(choice: ChunkFrames, environ: Mapping[str, str] = os.environ)
                 f"{wanted}, as in {VARIABLE}=4; or unset it"
             )
         return ChunkSchedule((size,))
-    sizes = choice if isinstance(choice, Sequence) and not isinstance(choice, str) else (choice,)
+    sizes = choice if isinstance(choice, Sequence) and not isinstance(choice, str | bytes) else (choice,)
     if len(sizes) and all(map(_is_size, sizes)):
         return ChunkSchedule(tuple(map(int, sizes)))
     raise OptionError(

@@ -62,6 +62,8 @@ class Workers:
         self._registry = registry
         self._threaded = threaded
         self._stages: list[_Stage[Any]] = []
+        self._lock = threading.Lock()
+        self._stopped: MakeError | None = None
 
     def __enter__(self) -> Workers:
         self._registry.add(self)
@@ -85,19 +87,26 @@ class Workers:
         if not self._threaded:
             return source
         stage = _Stage(source, room, name)
-        self._stages.append(stage)
-        stage.thread.start()
+        with self._lock:  # nobody may see a stage that has not been started
+            stage.thread.start()
+            self._stages.append(stage)
+            if self._stopped is not None:
+                stage.stop(self._stopped)
         return stage
 
     def stop(self, error: MakeError | None) -> None:
         """Let the threads end after the item they are at; consumers get an `error`, if any."""
-        for stage in self._stages:
-            stage.stop(error)
+        with self._lock:
+            self._stopped = error
+            for stage in self._stages:
+                stage.stop(error)
 
     def join(self) -> None:
         """Wait until the threads have ended, unless this is such a thread itself."""
         if not isinstance(threading.current_thread(), _Thread):
-            for stage in self._stages:
+            with self._lock:
+                stages = list(self._stages)
+            for stage in stages:
                 stage.thread.join()
 
 
