@@ -15,6 +15,7 @@ from kazeia.checkpoint.config import TalkerConfig
 from kazeia.prompt import Prompt
 from kazeia.random import Xorshift32
 from kazeia.runtime.code_predictor import Choose, CodePredictor
+from kazeia.runtime.prefix_cache import PrefixCache
 from kazeia.runtime.talker import Talker, TalkerState
 from kazeia.sampling import Sampling, sample
 
@@ -83,7 +84,15 @@ class FrameLoop:
     Not for use by two threads at once.
     """
 
-    def __init__(self, talker: Talker, predictor: CodePredictor, config: TalkerConfig) -> None:
+    def __init__(
+        self,
+        talker: Talker,
+        predictor: CodePredictor,
+        config: TalkerConfig,
+        prefixes: PrefixCache | None = None,
+    ) -> None:
+        """`prefixes`: the beginnings of prompts read before; without it, all are read anew."""
+        self._prefixes = prefixes or PrefixCache(talker, 0)
         self._talker = talker
         self._predictor = predictor
         self._eos = config.codec_eos_token_id
@@ -146,7 +155,9 @@ class FrameLoop:
         for u in self._waiting:
             started = time.perf_counter()
             room = len(u.prompt.rows) + min(u.max_frames, _FIRST_CAPACITY)
-            state, hidden, u.logits = self._talker.prefill(u.prompt.rows, room)
+            rows, prefix = u.prompt.rows, u.prompt.prefix
+            state = self._prefixes.read(rows[:prefix], room) if prefix else self._talker.new_state(1, room)
+            hidden, u.logits = self._talker.read(state, rows[prefix:])
             u.hidden = hidden[-1]
             if self._active:
                 self._state.cache.reserve(len(self._active) + len(self._waiting), room)

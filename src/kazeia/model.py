@@ -7,6 +7,7 @@ from kazeia.errors import BundleError
 from kazeia.prompt import PromptBuilder
 from kazeia.runtime.code_predictor import CodePredictor
 from kazeia.runtime.codec_decoder import CodecDecoder
+from kazeia.runtime.prefix_cache import PrefixCache
 from kazeia.runtime.session import open_session, row_pairs_needed
 from kazeia.runtime.talker import Talker
 from kazeia.text.tokenizer import TextTokenizer
@@ -15,7 +16,7 @@ from kazeia.text.tokenizer import TextTokenizer
 class Model:
     """Prompt builder, talker, code predictor and codec decoder of one bundle.
 
-    Nothing in here changes after it is made, so any number of threads may use one.
+    Any number of threads may use one: nothing changes after it is made, but for what `prefixes` remembers.
     """
 
     def __init__(self, bundle: Bundle, threads: int) -> None:
@@ -40,6 +41,7 @@ class Model:
         self.talker = Talker(
             open_session(path / "talker.onnx", threads), talker.transformer, talker.vocab_size, pairs
         )
+        self.prefixes = PrefixCache(self.talker)
         self.predictor = CodePredictor(
             open_session(path / "code_predictor.onnx", threads),
             [

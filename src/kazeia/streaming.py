@@ -49,7 +49,7 @@ def generate(
 
     `check` is called before every step, and ends the work by what it raises.
     """
-    loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker)
+    loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker, model.prefixes)
     waiting = deque((j, s) for j, job in enumerate(jobs) for s in range(len(job.utterances)))
     places: dict[int, tuple[int, int]] = {}  # by the identity of the utterance
     while waiting or len(loop):
