@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kazeia.engine import Engine, load
     from kazeia.job import Request
     from kazeia.models import ModelInfo, build_bundle, inspect
+    from kazeia.runaway import RunawayGuard
     from kazeia.runtime.threads import Threads
     from kazeia.sampling import Sampling
     from kazeia.speech import Chunk, Speech, Timings
@@ -50,6 +51,7 @@ _HOMES = {
     "ModelInfo": "models",
     "Report": "validation",
     "Request": "job",
+    "RunawayGuard": "runaway",
     "Sampling": "sampling",
     "Speech": "speech",
     "Threads": "runtime.threads",
@@ -83,6 +85,7 @@ __all__ = [
     "PlaybackError",
     "Report",
     "Request",
+    "RunawayGuard",
     "Sampling",
     "Speech",
     "TextEncodingError",

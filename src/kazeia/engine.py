@@ -25,6 +25,7 @@ from kazeia.models import is_random_name, open_model
 from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
+from kazeia.runaway import GuardChoice, choose_guard
 from kazeia.runtime.threads import Threads, plan_threads
 from kazeia.sampling import (
     OFFICIAL_PREDICTOR,
@@ -54,7 +55,9 @@ class Engine:
     and whatever else the engine is doing. Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, model: Model, *, name: str, budget: FrameBudget, threads: Threads) -> None:
+    def __init__(
+        self, model: Model, *, name: str, budget: FrameBudget, threads: Threads, guard: GuardChoice
+    ) -> None:
         """Use `kazeia.load`."""
         bundle = model.bundle
         talker = bundle.config.talker
@@ -66,6 +69,8 @@ class Engine:
         """The model's name as it was given to `load`."""
         self.is_random = bundle.is_random or is_random_name(name)
         """Whether the weights are random numbers, and the sound therefore noise."""
+        self.guard = choose_guard(guard, self.is_random)
+        """What stops a model that has lost its way, None for nothing."""
         self.path: Path = bundle.path
         """The bundle's folder."""
         self.quant = bundle.quant
@@ -274,6 +279,7 @@ class Engine:
                     derive_streams(seed, index),
                     self._limit(prompt, segment, request.max_frames),
                     request.cancel,
+                    self.guard,
                 )
             )
         return Job(request, voice, language or "auto", seed, utterances, PlaybackClock(self.sample_rate))
@@ -314,6 +320,7 @@ def load(
     threads: int | Threads | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     budget: FrameBudget | None = None,
+    guard: GuardChoice = "auto",
     progress: Progress | None = None,
 ) -> Engine:
     """Load a model, ready to speak.
@@ -324,6 +331,7 @@ def load(
     more, one of them is the decoder's), or a `Threads` that says what for; None takes the cores that
     this process may really use. cache_dir: where prepared models are kept; None takes
     KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
+    guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
     progress: told (stage, share) while a model is prepared the first time.
 
     Raises CheckpointError, BundleError or OptionError.
@@ -331,6 +339,7 @@ def load(
     plan = plan_threads(threads)
     if budget is not None and not isinstance(budget, FrameBudget):
         raise OptionError(f"budget is {budget!r}; expected a FrameBudget, or None")
+    choose_guard(guard, is_random=False)  # refused before the work
     opened = open_model(
         Path(model) if isinstance(model, os.PathLike) else model,
         quant,
@@ -342,4 +351,5 @@ def load(
         name=opened.name,
         budget=budget or FrameBudget(),
         threads=plan,
+        guard=guard,
     )

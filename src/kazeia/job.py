@@ -85,13 +85,17 @@ class Job:
             return 0  # segments run side by side: what follows a cut is no continuation
         if self.request.max_frames is None:
             return None
-        return max(0, self.request.max_frames - sum(len(u.codes) for u in before))
+        # Only those that have ended count: the others may be begun anew.
+        settled = sum(len(u.codes) for u in before if u.finish_reason is not None)
+        return max(0, self.request.max_frames - settled)
 
     def finish_reason(self, frames: int) -> FinishReason:
         """How a speech of several segments ended, that has so many frames: the worst of its parts."""
         reasons = {u.finish_reason for u in self.utterances}
         if "cancelled" in reasons:
             return "cancelled"
+        if "runaway" in reasons:
+            return "runaway"
         limit = self.request.max_frames  # it may have fallen into an earlier segment
         return "limit" if "limit" in reasons or (limit is not None and frames >= limit) else "stop"
 

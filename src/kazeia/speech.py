@@ -115,7 +115,8 @@ class Speech:
     language: str
     """The language that was set, or "auto"."""
     finish_reason: FinishReason
-    """"stop": the model ended by itself; "limit": it was stopped; "cancelled": the caller did."""
+    """"stop": the model ended by itself; "limit": it was stopped after so many frames; "runaway": it was
+    stopped because it had lost its way (`RunawayGuard`); "cancelled": the caller stopped it."""
     timings: Timings = field(repr=False)
 
     @property

@@ -9,7 +9,7 @@ do; for streams in a second thread, one chunk ahead of the listener. Neither whe
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from kazeia.generation import FrameLoop
 from kazeia.job import Job
 from kazeia.model import Model
+from kazeia.random import derive_streams
 from kazeia.runtime.codec_decoder import DecoderState
 from kazeia.schedule import ChunkSchedule
 from kazeia.speech import Chunk, Speech
@@ -40,18 +41,22 @@ class Step:
     segment: int
     codes: I64 | None  # (16,), None when there is no new frame
     last: bool  # whether the segment has ended
+    room: int | None  # frames that the segment may fill at most, None for any
+    again: bool = False  # whether the segment begins anew: what came of it before is void
 
 
 def generate(
-    model: Model, jobs: Sequence[Job], rows: int, check: Callable[[], object]
+    model: Model, jobs: Sequence[Job], rows: int, check: Callable[[], object], *, retry: bool
 ) -> Generator[list[Step], None, None]:
     """Generate all segments of all jobs, up to `rows` side by side; one list per step.
 
-    `check` is called before every step, and ends the work by what it raises.
+    `check` is called before every step, and ends the work by what it raises. With `retry`, runaways
+    are begun anew as often as their guard says.
     """
     loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker, model.prefixes)
     waiting = deque((j, s) for j, job in enumerate(jobs) for s in range(len(job.utterances)))
     places: dict[int, tuple[int, int]] = {}  # by the identity of the utterance
+    attempts: Counter[tuple[int, int]] = Counter()
     while waiting or len(loop):
         check()
         while waiting and len(loop) < rows:
@@ -66,8 +71,15 @@ def generate(
         before = {key: len(jobs[j].utterances[s].codes) for key, (j, s) in places.items()}
         steps = []
         for u in loop.step():
+            j, s = places[id(u)]
+            if retry and u.finish_reason == "runaway" and u.guard and attempts[j, s] < u.guard.retries:
+                attempts[j, s] += 1
+                u.restart(derive_streams(jobs[j].seed, s, attempts[j, s]))
+                loop.join(u)
+                steps.append(Step(j, s, None, False, None, again=True))
+                continue
             codes = u.codes[-1] if len(u.codes) > before[id(u)] else None
-            steps.append(Step(*places[id(u)], codes, u.finish_reason is not None))
+            steps.append(Step(j, s, codes, u.finish_reason is not None, jobs[j].room(s)))
             if u.finish_reason is not None:
                 del places[id(u)]
         for job in jobs:
@@ -83,12 +95,15 @@ def synthesize(
         (j, s): _Segment(model, job) for j, job in enumerate(jobs) for s in range(len(job.utterances))
     }
     with workers:
-        source = generate(model, jobs, MAX_BATCH, check)
+        source = generate(model, jobs, MAX_BATCH, check, retry=True)
         for step in _flat(workers.ahead(source, _PIECE, "kazeia-generator")):
-            segment = segments[step.job, step.segment]
+            key = step.job, step.segment
+            if step.again:
+                segments[key] = _Segment(model, jobs[step.job])
+            segment = segments[key]
             segment.add(step.codes)
             if segment.waiting == _PIECE or step.last:
-                segment.decode(jobs[step.job].room(step.segment))
+                segment.decode(step.room)
             if step.last:
                 segment.close()
     speeches = []
@@ -106,7 +121,7 @@ def stream(
     """Generate and decode one job, a chunk at a time. Nothing begins before the first is asked for."""
     room = max(_LEAST_AHEAD, min(_PIECE, max(schedule.sizes)))
     with workers:
-        steps = workers.ahead(generate(model, [job], 1, check), room, "kazeia-generator")
+        steps = workers.ahead(generate(model, [job], 1, check, retry=False), room, "kazeia-generator")
         for chunk in workers.ahead(_chunks(model, job, schedule, steps), 1, "kazeia-decoder"):
             check()
             yield chunk
