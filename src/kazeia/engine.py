@@ -321,6 +321,7 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     budget: FrameBudget | None = None,
     guard: GuardChoice = "auto",
+    warm_up: bool = True,
     progress: Progress | None = None,
 ) -> Engine:
     """Load a model, ready to speak.
@@ -332,6 +333,7 @@ def load(
     this process may really use. cache_dir: where prepared models are kept; None takes
     KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
     guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
+    warm_up: run everything once, so that the first call is as fast as the others; not worth it for one call.
     progress: told (stage, share) while a model is prepared the first time.
 
     Raises CheckpointError, BundleError or OptionError.
@@ -346,8 +348,11 @@ def load(
         Path(cache_dir) if cache_dir is not None else None,
         progress,
     )
+    networks = Model(opened.bundle, plan.generator)
+    if warm_up:
+        networks.warm_up()
     return Engine(
-        Model(opened.bundle, plan.generator),
+        networks,
         name=opened.name,
         budget=budget or FrameBudget(),
         threads=plan,

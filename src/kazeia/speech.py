@@ -63,10 +63,13 @@ class Timings:
         """One line for people."""
         if not self.audio_s:
             return f"no audio in {self.total_s:.2f} s"
+        first = self.first_audible_s
+        audible = "never audible" if first is None else f"audible after {1000 * first:.0f} ms"
         parts = "".join(f", {name} {ms:.1f} ms/frame" for name, ms in self.per_frame_ms().items())
         return (
             f"{self.audio_s:.2f} s of audio in {self.total_s:.2f} s "
-            f"(RTF {self.rtf:.2f}, {self.speed:.2f}x), prefill {1000 * self.prefill_s:.0f} ms{parts}"
+            f"(RTF {self.rtf:.2f}, {self.speed:.2f}x), first sound after {1000 * self.first_audio_s:.0f} ms "
+            f"({audible}), prefill {1000 * self.prefill_s:.0f} ms{parts}"
         )
 
 

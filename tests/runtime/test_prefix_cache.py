@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import kazeia
 from kazeia import Engine, Request, Threads
 from kazeia.model import Model
 from kazeia.runtime.prefix_cache import MOST_POSITIONS, PrefixCache
@@ -80,7 +82,7 @@ def test_speech_does_not_depend_on_what_was_said_before(
         Request(TEXT, instruct=instruct, layout="streamed", **options),
     ]
     model = model_of(engine)
-    model.prefixes = PrefixCache(model.talker)
+    prefills.clear()  # those of the warming up
     fresh = []
     for request in requests:
         model.prefixes = PrefixCache(model.talker)  # nothing is remembered
@@ -97,6 +99,7 @@ def test_speech_does_not_depend_on_what_was_said_before(
 def test_what_is_not_the_same_is_not_taken_for_it(tiny: Engine, prefills: list[int]) -> None:
     model = model_of(tiny)
     model.prefixes = PrefixCache(model.talker)
+    prefills.clear()
     for options in ({}, {"voice": "ryan"}, {"language": "fr"}, {"language": "fr", "voice": "ryan"}):
         tiny.synthesize(TEXT, seed=1, max_frames=2, **options)  # type: ignore[arg-type]
     assert len(prefills) == 4
@@ -151,3 +154,12 @@ def test_many_threads_may_read_at_once(tiny: Engine) -> None:
         thread.join()
     assert not wrong
     assert cache.positions <= 20 <= MOST_POSITIONS
+
+
+def test_loading_warms_up_unless_told_not_to(checkpoint: Callable[[str], Path]) -> None:
+    pcm = []
+    for warm in (True, False):
+        with kazeia.load(checkpoint("tiny"), quant="q8", warm_up=warm) as engine:
+            assert (model_of(engine).prefixes.positions > 0) is warm
+            pcm.append(engine.synthesize(TEXT, seed=1, max_frames=4).pcm)
+    assert np.array_equal(*pcm)

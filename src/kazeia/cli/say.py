@@ -199,7 +199,10 @@ def _speak(
     from kazeia.audio.playback import Player
 
     with contextlib.ExitStack() as stack:
-        engine = stack.enter_context(kazeia.load(model, progress=display.loading, **loading))
+        engine = stack.enter_context(
+            # not warmed up: that would take as long as the one call gains
+            kazeia.load(model, progress=display.loading, warm_up=False, **loading)
+        )
         # Opened first, so that it complains before the work.
         player = stack.enter_context(Player(engine.sample_rate)) if order.play else None
         arguments = order.arguments(engine, display)
