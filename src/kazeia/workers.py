@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._running: set[Workers] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a forgotten stream may be collected at any time, here too
         weakref.finalize(self, _stop_all, self._running, self._lock, None)
 
     def add(self, workers: Workers) -> None:
@@ -43,7 +44,7 @@ class Registry:
         _stop_all(self._running, self._lock, error)
 
 
-def _stop_all(running: set[Workers], lock: threading.Lock, error: MakeError | None) -> None:
+def _stop_all(running: set[Workers], lock: AbstractContextManager[object], error: MakeError | None) -> None:
     with lock:
         calls = list(running)
     for workers in calls:
@@ -62,7 +63,7 @@ class Workers:
         self._registry = registry
         self._threaded = threaded
         self._stages: list[_Stage[Any]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stopped: MakeError | None = None
 
     def __enter__(self) -> Workers:

@@ -19,6 +19,7 @@ from kazeia.generation import FrameLoop
 from kazeia.runtime.codec_decoder import CodecDecoder
 from kazeia.schedule import VARIABLE
 from kazeia.speech import AUDIBLE, PlaybackClock
+from kazeia.workers import Workers
 
 TEXT = "Four and twenty blackbirds, baked in a pie."
 FRAMES = 23
@@ -186,7 +187,7 @@ def test_a_number_of_threads_is_the_sum(asked: Any, plan: Threads) -> None:
     assert plan_threads(asked) == plan
 
 
-@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("cores", [1, 2, 5, 9])
 def test_without_a_number_the_usable_cores_are_shared_out(
     cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +195,8 @@ def test_without_a_number_the_usable_cores_are_shared_out(
 
     monkeypatch.setattr(threads, "usable_cores", lambda: cores)
     assert threads.plan_threads(None) == threads.plan_threads(cores)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 64)
+    assert threads.plan_threads(None) == Threads(8, True)
 
 
 @pytest.mark.parametrize(
@@ -224,17 +227,26 @@ def test_a_hundred_aborted_streams_leave_no_thread(tiny: Engine, monkeypatch: py
     steps: list[int] = []
     step = FrameLoop.step
     monkeypatch.setattr(FrameLoop, "step", lambda self: (steps.append(1), step(self))[1])
+    at_stop: list[int] = []
+    stop = Workers.stop
+
+    def stopping(self: Workers, error: Any) -> None:
+        stop(self, error)
+        at_stop.append(len(steps))
+
+    monkeypatch.setattr(Workers, "stop", stopping)
     ways = (end_by_closing, end_by_dropping, end_by_throwing)
     before = threading.active_count()
     for number in range(100):
         stream = tiny.stream(TEXT, seed=number, chunk_frames=1 + number % 5)
         for _ in range(number % 4):
             next(stream)
-        made = len(steps)
         ways[number % 3](stream)
         del stream
         assert threading.active_count() == before
-        assert len(steps) <= made + 2 or number % 4 == 0
+        if number % 4:
+            assert len(steps) <= at_stop[-1] + 1  # the frame that it was at, or about to begin
+    assert len(at_stop) == 75
     made = len(steps)
     threading.Event().wait(0.05)
     assert len(steps) == made

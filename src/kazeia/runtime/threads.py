@@ -9,6 +9,7 @@ from pathlib import Path
 from kazeia.errors import OptionError
 
 MOST_THREADS = 256
+MOST_BY_ITSELF = 8  # matrices of a few megabytes: more threads would mostly wait for each other
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -35,11 +36,14 @@ class Threads:
 def plan_threads(threads: int | Threads | None) -> Threads:
     """What `load(threads=…)` stands for: a number is the sum, of which the decoder takes one.
 
-    With one in all, generator and decoder work in turn. None counts `usable_cores()`.
+    With one in all, generator and decoder work in turn. None counts `usable_cores()`, of which the
+    generator takes no more than eight.
     """
     if isinstance(threads, Threads):
         return threads
     count = resolve_threads(threads)
+    if threads is None:
+        count = min(count, MOST_BY_ITSELF + 1)
     return Threads(max(1, count - 1), side_by_side=count > 1)
 
 
