@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kazeia
+from kazeia import Threads
 from kazeia.engine import Engine
 from kazeia.testing import SHAPES, make_checkpoint
 
@@ -43,9 +44,9 @@ def checkpoint(cache: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def load_engine(checkpoint: Callable[[str], Path]) -> Iterator[Callable[..., Engine]]:
     """Load a random model by shape, format and threads; each is loaded once per run."""
-    engines: dict[tuple[str, str, int], Engine] = {}
+    engines: dict[tuple[str, str, int | Threads], Engine] = {}
 
-    def load(shape: str = "tiny", quant: str = "f32", threads: int = 1) -> Engine:
+    def load(shape: str = "tiny", quant: str = "f32", threads: int | Threads = 1) -> Engine:
         key = shape, quant, threads
         if key not in engines:
             engines[key] = kazeia.load(checkpoint(shape), quant=quant, threads=threads)
@@ -58,11 +59,11 @@ def load_engine(checkpoint: Callable[[str], Path]) -> Iterator[Callable[..., Eng
 
 @pytest.fixture
 def tiny(load_engine: Callable[..., Engine]) -> Engine:
-    """A tiny random model in f32; it never ends by itself."""
-    return load_engine("tiny")
+    """A tiny random model in f32, generator and decoder side by side; it never ends by itself."""
+    return load_engine("tiny", threads=2)
 
 
 @pytest.fixture
 def ending(load_engine: Callable[..., Engine]) -> Engine:
     """A tiny random model in f32 that ends by itself after some ten frames."""
-    return load_engine("ending")
+    return load_engine("ending", threads=2)

@@ -21,7 +21,7 @@ MOST_LINES = 420
 
 # The rooms in the order of the design: each may use those before it, never those after it.
 ORDER = (
-    ("errors", "_version", "_warn", "random", "quant", "rope", "budget"),
+    ("errors", "_version", "_warn", "random", "quant", "rope", "budget", "runaway"),
     ("text", "checkpoint", "audio", "dumps"),
     ("sampling", "testing"),
     ("graphs",),
@@ -32,7 +32,7 @@ ORDER = (
     ("generation",),
     ("speech",),
     ("job",),
-    ("streaming",),
+    ("schedule", "workers", "streaming"),
     ("engine", "validation"),
     ("cli", "server"),
     ("__main__",),

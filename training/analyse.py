@@ -1,6 +1,6 @@
 """Step 1: WORLD analysis of the clips -> one .npz of features a clip (5 ms ticks).
 
-    python analyse.py DATASET WORK
+    python analyse.py DATASET WORK [--share 0/2]      # one run a core: 0/2 and 1/2
 
 Writes WORK/feat/NAME.npz: `mc` (ticks, 48) float16 = DCT of the log envelope on a mel axis, `ap` (ticks, 4) float16 =
 log aperiodicity in four bands, `f0` (ticks,) float32 Hz (0 unvoiced). Clips already done are skipped.
@@ -37,12 +37,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
     parser.add_argument("work")
+    parser.add_argument("--share", default="0/1", help="which part of the clips: number/parts")
     args = parser.parse_args()
+    part_number, parts = (int(x) for x in args.share.split("/"))
     out = common.work_dir(Path(args.work) / "feat")
     rows = common.read_manifest(args.dataset)
     # Held-out clips and both languages early, so that the first measurements need not wait for the rest.
     rows = sorted(rows, key=lambda r: (r["split"] != "held", common.row_name(r)[::-1]))
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows[part_number::parts]):
         target = out / f"{common.row_name(row)}.npz"
         if target.exists():
             continue
@@ -53,7 +55,7 @@ def main() -> int:
         np.savez(part, **analyse(audio))
         part.rename(target)
         if number % 200 == 0:
-            print(number, len(rows), flush=True)
+            print(number, len(rows) // parts, flush=True)
     return 0
 
 

@@ -7,10 +7,12 @@
 | c5 | the phone after c0 |
 | c6 | how many more slots the last slot's phone lasts beyond this frame, 0 … 31 |
 | c7 | pitch number k: f0 = k · 12.5 Hz, so that k whole periods fill the frame |
-| c8 … c15 | nothing: drawn at random, they feed the decoder's noise |
+| c8 | where the talker reads: how many rows the token of c0's phone stands before the frame's own row, at most 255 |
+| c9 … c15 | nothing: drawn at random, and the decoder has zeros for them |
 
 Phones rather than sounds: what a phone sounds like in its context is a function of these codes, which the decoder
-learns; what is left to the talker is to spell, to time and to intone. The decoder sees no later frame, hence c0, c5, c6.
+learns; what is left to the talker is to spell, to time and to intone. The decoder sees no later frame, hence c0, c5, c6,
+and does not look at c8, which is the talker's note to itself: with rotary positions, a distance is a query.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from dataclasses import dataclass
 import common
 import numpy as np
 
-NEXT, SLOT0, NEXT2, REMAIN, PITCH, NOISE = 0, 1, 5, 6, 7, 8
-USED = 8
+NEXT, SLOT0, NEXT2, REMAIN, PITCH, POINTER, NOISE = 0, 1, 5, 6, 7, 8, 9
+HEARD = 8  # streams that the decoder uses
+USED = 9  # streams that mean something
+FARTHEST = 255
 LONGEST = 31
 
 

@@ -1,18 +1,20 @@
-"""The codec decoder's second half, computed rather than trained: slot parameters in, waveform out.
+"""The codec decoder's computed part: slot parameters in, waveform out.
 
-From `upsample.0` on, the official decoder (spec §5.2) holds weights that make it a harmonic synthesiser with a noise
-path. What `pre_transformer` must deliver per frame is small (`LATENT` numbers):
+From `upsample.2` on, the official decoder (spec §5.2) holds weights that make it a harmonic synthesiser with a noise
+path. Its upsampling ratios are (4, 1, 1, 1, 1): one step a slot, five ConvNeXt blocks. The first two are trained
+(codec.py) and deliver, per slot, the mel cepstrum and the voicing (SHAPE numbers), 4 numbers g (the noise's amplitude
+response is sum_b g_b cos(b w)), one of the pitch numbers K as a one-hot, and the slot's number as another. Then:
 
-* per slot, the mel cepstrum and the voicing (SHAPE numbers); a small network, trained alone (`codec.py net`) and placed in
-  the first ConvNeXt block, makes of it R complex numbers e: the voiced spectrum at the multiples n of 12.5 Hz is X = E e;
-* per slot, 4 numbers g: the noise's amplitude response sum_b g_b cos(b w);
-* one of the pitch numbers K as a one-hot, and a constant 1.
+* the third makes of the shape R complex numbers e (a small network, trained alone: `codec.py net`): the voiced spectrum
+  at the multiples n of 12.5 Hz is X = E e;
+* the fourth turns e by i^(n j), the phase that harmonic n has at slot j (four copies, n mod 4);
+* the fifth forms A + iB = X for every n, and shuts those n that k does not divide. Its output is u, the waveform of a
+  slot in a 216-dimensional basis.
 
-How: the upsampling convolutions part the four slots and rotate e by i^(n j), the phase that harmonic n has at slot j (four
-copies, n mod 4). The second ConvNeXt block forms A + iB = X for every n, in pairs GELU(a + o) - GELU(o - a) = 2 a, and
-shuts, by the offset o, those n that k does not divide. Its output is u, the waveform of a slot in a 216-dimensional basis; the transposed convolutions unfold
-it into samples (polyphase). Noise: a fixed white pattern per slot, times the gains by sin a · sin b = sin²((a+b)/2) - sin²((a-b)/2)
-in two snakes. All other snakes are so flat that they are the identity. Everything stays trainable.
+A value a passes a ConvNeXt block, or is shut out of it, as GELU(a + o) - GELU(o - a), which is 2 a for a large offset o and
+0 for a very negative one. The transposed convolutions unfold u into samples (polyphase). Noise: a fixed white pattern per
+slot, times the gains by sin a · sin b = sin²((a+b)/2) - sin²((a-b)/2) in two snakes. All other snakes are so flat that
+they are the identity.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ TOP = 380  # highest multiple of 12.5 Hz in the voiced part: 4.75 kHz
 GAINS = 4
 SHAPE = 41  # normalised mel cepstrum (40) and voicing of a slot
 BLOCK = SHAPE + GAINS
-GIVEN = common.SLOTS * BLOCK + len(PITCHES) + 1  # channels of the frame latents that carry something
 LATENT = 288
-UNITS = 4 * LATENT // 2  # hidden units of a slot's shape-to-spectrum network
+UNITS = 4 * LATENT  # hidden units of a ConvNeXt block
+RATIOS = (4, 1, 1, 1, 1)
 WIDTH = 256  # decoder_dim
 BASIS = 216
 FADE = 60
@@ -40,13 +42,20 @@ COPIES = 8 * RANK
 AT_PITCH = COPIES
 # What must outlive the harmonics' block stands behind the channels that u is written over.
 AT_GAIN, AT_SLOT, AT_LEVEL = LATENT - 11, LATENT - 7, LATENT - 3  # level: +C, -C, balance
+AT_SHAPE = 2 * RANK
+# The trained blocks: channels of their own, then the pitch; the slot stands where it stays.
+OWN = AT_GAIN - len(PITCHES)
+SLOT_WIDTH = 64  # channels a slot has of the frame's latents; behind all four the pitch, then a constant 1
+FRAME_PITCH = common.SLOTS * SLOT_WIDTH
+FRAME_ONE = FRAME_PITCH + len(PITCHES)
 if AT_PITCH + len(PITCHES) > AT_GAIN or BASIS > AT_GAIN:
     raise ValueError("the channels do not suffice: raise RANK or lower BASIS")
 LEVEL, LOUD = 300.0, 1e4
 OPEN, SHUT = (
     6.0,
     -8.0,
-)  # offsets of a hidden pair: GELU(a + o) - GELU(o - a) is 2 a for o > 3 and 0 for o < -5
+)  # offsets of a hidden pair where a is small: 2 a for o > 3 + |a| and 0 for o < -5 - |a|
+WIDE = 24.0  # the same where it is not
 FLAT = -12.0
 NOISE_W = 0.1
 HARMONICS = np.array([n for n in range(min(PITCHES), TOP + 1) if any(n % k == 0 for k in PITCHES)])
@@ -138,13 +147,10 @@ class Basis:
             [(mc[:, : SHAPE - 1] - self.mean) / self.deviation, 2.0 * voiced[:, None] - 1.0], 1
         )
 
-    def latents(self, mc: np.ndarray, ap: np.ndarray, voiced: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-        """Slots (4 frames, …) and pitch per frame -> (frames, GIVEN), what `pre_transformer` must deliver."""
-        frames = len(pitch)
-        k = np.clip(pitch, PITCHES[0], PITCHES[-1])
+    def slots(self, mc: np.ndarray, ap: np.ndarray, voiced: np.ndarray) -> np.ndarray:
+        """-> (n, BLOCK): shape and noise gains, what the trained blocks must deliver."""
         g = noise_gains(mc, ap, voiced) / self.gain_scale
-        slots = np.concatenate([self.shape(mc, voiced), g], 1).reshape(frames, common.SLOTS * BLOCK)
-        return np.concatenate([slots, np.eye(len(PITCHES))[k - PITCHES[0]], np.ones((frames, 1))], 1)
+        return np.concatenate([self.shape(mc, voiced), g], 1)
 
 
 def _zeros(*shape: int) -> np.ndarray:
@@ -157,69 +163,99 @@ def _complex_block(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     return np.block([[real * eye, imag * eye], [-imag * eye, real * eye]])
 
 
-def weights(basis: Basis, net: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All tensors from `upsample.0` on, names without the leading "decoder.".
+def _balance(up: np.ndarray) -> None:
+    """Levels pass, and the balance keeps the mean of the channels at zero: large opposite constants make the LayerNorm
+    a fixed scale."""
+    up[:, AT_LEVEL + 2, :] = 0.0
+    up[:, AT_LEVEL + 2, :] = -up.sum(1)
+
+
+def _block(w: dict[str, np.ndarray], p: str) -> None:
+    """A ConvNeXt block that passes everything on: nothing added, LayerNorm scaled back by the levels."""
+    taps = _zeros(LATENT, 1, 7)
+    taps[:, 0, 6] = 1.0
+    w[p + "dwconv.conv.weight"], w[p + "dwconv.conv.bias"] = taps, _zeros(LATENT)
+    w[p + "norm.weight"] = np.full(LATENT, LEVEL * np.sqrt(2.0 / LATENT), np.float32)
+    w[p + "norm.bias"] = _zeros(LATENT)
+    w[p + "pwconv1.weight"], w[p + "pwconv1.bias"] = _zeros(UNITS, LATENT), _zeros(UNITS)
+    w[p + "pwconv2.weight"], w[p + "pwconv2.bias"] = _zeros(LATENT, UNITS), _zeros(LATENT)
+    w[p + "gamma"] = np.ones(LATENT, np.float32)
+
+
+def _keep(up: np.ndarray, first: int, count: int, to: int | None = None) -> None:
+    """Channels first … first + count go through a convolution of one tap, to `to`."""
+    for i in range(count):
+        up[first + i, (first if to is None else to) + i, :] = 1.0
+
+
+def weights(
+    basis: Basis,
+    net: dict[str, np.ndarray],
+    enter: tuple[np.ndarray, np.ndarray],
+    leave: tuple[np.ndarray, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """All tensors from `upsample.0` on but the first two ConvNeXt blocks, names without the leading "decoder.".
 
     net: the shape-to-spectrum network, w1 (UNITS, SHAPE), b1, w2 (2 RANK, UNITS), b2; GELU between.
+    enter: weight (OWN, SLOT_WIDTH) and bias from a slot's latents to the trained blocks; leave: (BLOCK, OWN), bias.
     """
     w: dict[str, np.ndarray] = {}
-    two, four = 2 * RANK, common.SLOTS
-    pitch_in, one = four * BLOCK, four * BLOCK + len(PITCHES)
-    # After upsample.0, two slots a step: e of both (still 0), their shapes, gains, pitch, half of the frame, levels.
-    shapes, gains, pitches = 2 * two, 2 * two + 2 * SHAPE, 2 * two + 2 * BLOCK
-    halves, levels = pitches + len(PITCHES), LATENT - 3
-    up, bias = _zeros(LATENT, LATENT, 2), _zeros(LATENT)
-    for j0 in range(2):
-        for j1 in range(2):
-            source = (2 * j0 + j1) * BLOCK
-            up[source : source + SHAPE, shapes + j1 * SHAPE : shapes + (j1 + 1) * SHAPE, j0] = np.eye(SHAPE)
-            up[source + SHAPE : source + BLOCK, gains + j1 * GAINS : gains + (j1 + 1) * GAINS, j0] = np.eye(
-                GAINS
-            )
-        up[pitch_in:one, pitches : pitches + len(PITCHES), j0] = np.eye(len(PITCHES))
-        up[one, halves + j0, j0] = 1.0
-    up[:, levels + 2, :] = -up.sum(1)
-    bias[levels], bias[levels + 1] = LEVEL, -LEVEL
+    up, bias = _zeros(LATENT, LATENT, RATIOS[0]), _zeros(LATENT)
+    for j in range(common.SLOTS):
+        up[j * SLOT_WIDTH : (j + 1) * SLOT_WIDTH, :OWN, j] = enter[0].T
+        up[FRAME_ONE, AT_SLOT + j, j] = 1.0
+    _keep(up, FRAME_PITCH, len(PITCHES), OWN)
+    bias[:OWN] = enter[1]
     w["upsample.0.0.conv.weight"], w["upsample.0.0.conv.bias"] = up, bias
-    # upsample.1, one slot a step: four copies of e, rotated by i^(c j1).
-    up = _zeros(LATENT, LATENT, 2)
-    bias = _zeros(LATENT)
-    for j1 in range(2):
-        for c in range(4):
-            turn = 1j ** (c * j1)
-            up[j1 * two : (j1 + 1) * two, c * two : (c + 1) * two, j1] = _complex_block(turn.real, turn.imag)
-        up[gains + j1 * GAINS : gains + (j1 + 1) * GAINS, AT_GAIN : AT_GAIN + GAINS, j1] = np.eye(GAINS)
-        up[pitches : pitches + len(PITCHES), AT_PITCH : AT_PITCH + len(PITCHES), j1] = np.eye(len(PITCHES))
-        for j0 in range(2):
-            up[halves + j0, AT_SLOT + 2 * j0 + j1, j1] = 1.0
-    # Large opposite constants make the LayerNorm a fixed scale; the balance keeps its mean at zero.
-    up[:, AT_LEVEL + 2, :] = -up.sum(1)
+    w["upsample.1.0.conv.weight"], w["upsample.1.0.conv.bias"] = (
+        np.eye(LATENT, dtype=np.float32)[..., None],
+        _zeros(LATENT),
+    )
+    up, bias = _zeros(LATENT, LATENT, 1), _zeros(LATENT)
+    up[:OWN, AT_SHAPE : AT_SHAPE + SHAPE, 0] = leave[0][:SHAPE].T
+    up[:OWN, AT_GAIN : AT_GAIN + GAINS, 0] = leave[0][SHAPE:].T
+    bias[AT_SHAPE : AT_SHAPE + SHAPE], bias[AT_GAIN : AT_GAIN + GAINS] = leave[1][:SHAPE], leave[1][SHAPE:]
+    _keep(up, OWN, len(PITCHES), AT_PITCH)
+    _keep(up, AT_SLOT, common.SLOTS)
+    _balance(up)
+    bias[AT_LEVEL + 2] = -bias.sum()
     bias[AT_LEVEL], bias[AT_LEVEL + 1] = LEVEL, -LEVEL
-    w["upsample.1.0.conv.weight"], w["upsample.1.0.conv.bias"] = up, bias
-    for i in range(2):
-        p = f"upsample.{i}.1."
-        taps = _zeros(LATENT, 1, 7)
-        taps[:, 0, 6] = 1.0
-        w[p + "dwconv.conv.weight"], w[p + "dwconv.conv.bias"] = taps, _zeros(LATENT)
-        w[p + "norm.weight"] = np.full(LATENT, LEVEL * np.sqrt(2.0 / LATENT), np.float32)
-        w[p + "norm.bias"] = _zeros(LATENT)
-        w[p + "pwconv1.weight"], w[p + "pwconv1.bias"] = _zeros(4 * LATENT, LATENT), _zeros(4 * LATENT)
-        w[p + "pwconv2.weight"], w[p + "pwconv2.bias"] = _zeros(LATENT, 4 * LATENT), _zeros(LATENT)
-        w[p + "gamma"] = np.ones(LATENT, np.float32)
-    p = "upsample.0.1."
-    for j1 in range(2):
-        units = slice(j1 * UNITS, (j1 + 1) * UNITS)
-        w[p + "pwconv1.weight"][units, shapes + j1 * SHAPE : shapes + (j1 + 1) * SHAPE] = net["w1"]
-        w[p + "pwconv1.bias"][units] = net["b1"]
-        w[p + "pwconv2.weight"][j1 * two : (j1 + 1) * two, units] = net["w2"]
-        w[p + "pwconv2.bias"][j1 * two : (j1 + 1) * two] = net["b2"]
+    w["upsample.2.0.conv.weight"], w["upsample.2.0.conv.bias"] = up, bias
+    for i in (3, 4):
+        up = _zeros(LATENT, LATENT, 1)
+        _keep(up, 0, 2 * RANK if i == 3 else COPIES)
+        _keep(up, AT_PITCH, len(PITCHES))
+        _keep(up, AT_GAIN, GAINS + common.SLOTS + 2)
+        _balance(up)
+        w[f"upsample.{i}.0.conv.weight"], w[f"upsample.{i}.0.conv.bias"] = up, _zeros(LATENT)
+    for i in (2, 3, 4):
+        _block(w, f"upsample.{i}.1.")
+    p = "upsample.2.1."
+    w[p + "pwconv1.weight"][:, AT_SHAPE : AT_SHAPE + SHAPE], w[p + "pwconv1.bias"][:] = net["w1"], net["b1"]
+    w[p + "pwconv2.weight"][: 2 * RANK], w[p + "pwconv2.bias"][: 2 * RANK] = net["w2"], net["b2"]
+    _turn(w)
     _harmonics(w, basis)
     _unfold(w, basis)
     return w
 
 
+def _turn(w: dict[str, np.ndarray]) -> None:
+    """Copies 1 … 3 of e, turned by i^(copy · slot); copy 0 is e itself."""
+    p = "upsample.3.1."
+    one, bias, two = w[p + "pwconv1.weight"], w[p + "pwconv1.bias"], w[p + "pwconv2.weight"]
+    h = 0
+    for j in range(common.SLOTS):
+        turns = [1j ** (copy * j) for copy in range(1, 4)]
+        spread = np.concatenate([_complex_block(t.real, t.imag) for t in turns], 1)
+        for d in range(2 * RANK):
+            for sign in (1.0, -1.0):
+                one[h, d], one[h, AT_SLOT + j], bias[h] = sign, 2 * WIDE, -WIDE
+                two[2 * RANK : COPIES, h] = 0.5 * sign * spread[d]
+                h += 1
+
+
 def _harmonics(w: dict[str, np.ndarray], basis: Basis) -> None:
-    p = "upsample.1.1."
+    p = "upsample.4.1."
     one, bias, two = w[p + "pwconv1.weight"], w[p + "pwconv1.bias"], w[p + "pwconv2.weight"]
     tau = np.arange(SPAN)
     window = np.minimum(1.0, np.minimum((tau + 0.5) / FADE, (SPAN - tau - 0.5) / FADE))
@@ -232,19 +268,15 @@ def _harmonics(w: dict[str, np.ndarray], basis: Basis) -> None:
     for i, n in enumerate(HARMONICS):
         copy = (n % 4) * 2 * RANK
         e = basis.e[i]
-        real = np.concatenate([e.real, -e.imag])
-        imag = np.concatenate([e.imag, e.real])
-        # Odd harmonics turn their sign in the second half of the frame: units of their own, opened by the slot number.
-        for part in (None,) if n % 2 == 0 else (0, 1):
-            for unit, (row, sign) in enumerate(((real, 1), (real, -1), (imag, 1), (imag, -1))):
+        for column, row in (
+            (project[:, i], np.concatenate([e.real, -e.imag])),
+            (project[:, len(HARMONICS) + i], np.concatenate([e.imag, e.real])),
+        ):
+            for sign in (1.0, -1.0):
                 one[h, copy : copy + 2 * RANK] = sign * row * 10.0
                 one[h, AT_PITCH : AT_PITCH + len(PITCHES)] = [(OPEN - SHUT) * (n % k == 0) for k in PITCHES]
                 bias[h] = SHUT
-                if part is not None:
-                    one[h, AT_SLOT + 2 * part : AT_SLOT + 2 * part + 2] = OPEN - SHUT
-                    bias[h] = 2 * SHUT - OPEN
-                column = project[:, i if unit < 2 else len(HARMONICS) + i]
-                two[:BASIS, h] = sign * column * LOUD / 20.0 * (-1.0 if part == 1 else 1.0)
+                two[:BASIS, h] = sign * column * LOUD / 20.0
                 h += 1
 
 

@@ -1,6 +1,7 @@
 """Step 4: talker and code predictor.
 
     python talker.py train DATASET WORK --minutes 20      # resumes from WORK/talker.pt
+    python talker.py train … --team 0/2                   # and 1/2 beside it: two processes, one model
     python talker.py speak DATASET WORK JUDGE [--count 8] # sampled codes through the acoustic model and the vocoder
 
 Every step draws utterances anew: half spoken ones under a random time shift, half texts that nobody spoke, with
@@ -22,7 +23,7 @@ import numpy as np
 import phones
 import torch
 from alignment import Aligner, Prosody
-from talker_model import EOS, Talker, prompt, text_start
+from talker_model import EOS, GUIDES, TALKER, Talker, prompt, text_start
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 
@@ -31,6 +32,11 @@ torch.set_num_threads(1)
 LAYOUT = Path(__file__).parent / "layout"
 HEAD = [*range(common.CODES), EOS]  # rows of codec_head that can be sampled
 RATE, WARM_UP, BATCH, DROPOUT = 2e-3, 100, 16, 0.0
+# Weights of the streams' losses. Lengths and pitch are matters of chance: their noise must not drown the spelling.
+FIRST, REST = 2.0, (1.0, 1.0, 1.0, 1.0, 1.5, 0.3, 0.2, 0.6)
+NORM_RATE = 4.0  # of the norms' weights, in the others' rate: they make attention sharp
+SHARE = 0.25  # of the frames, for the predictor
+SPOKEN = 0.4  # of the utterances; the others are texts that nobody spoke
 
 
 def tokenizer() -> Tokenizer:
@@ -81,24 +87,32 @@ class Corpus:
     def item(self, u: data.Utterance, shift: int) -> tuple:
         tokens = self.tokens[u.name]
         where = self.path(u.name, tokens, u.alignment.symbols)
-        return (
-            tokens,
-            u.language,
-            u.encode(self.rng, shift),
-            where,
-            codes_index(u.alignment.shifted(shift), u.frames(shift)),
-        )
+        last = codes_index(u.alignment.shifted(shift), u.frames(shift))
+        return tokens, u.language, point(u.encode(self.rng, shift), len(tokens), where, last), where, last
 
     def draw(self) -> tuple:
         rng = self.rng
-        if rng.random() < 0.5:
+        if rng.random() < SPOKEN:
             return self.item(self.spoken[rng.integers(len(self.spoken))], int(rng.integers(16)) * common.TICK)
         number = int(rng.integers(len(self.texts)))
         tokens, language, symbols = self.texts[number]
         alignment = self.prosody.align(symbols, rng).shifted(int(rng.integers(common.FRAME)))
         frames = -(-alignment.length // common.FRAME)
         encoded = codes.encode(alignment, self.prosody.pitch(language, symbols, frames, rng), rng)
-        return tokens, language, encoded, self.path(number, tokens, symbols), codes_index(alignment, frames)
+        where, last = self.path(number, tokens, symbols), codes_index(alignment, frames)
+        return tokens, language, point(encoded, len(tokens), where, last), where, last
+
+
+def pointed(where: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """(frames,) token of the phone after each frame's last slot."""
+    return where[np.minimum(last + 1, len(where) - 1)]
+
+
+def point(encoded: np.ndarray, tokens: int, where: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Fill in stream c8. Between the first text row and the first frame's row lie tokens + 2 rows."""
+    distance = tokens + 2 + np.arange(len(encoded)) - pointed(where, last)
+    encoded[:, codes.POINTER] = np.clip(distance, 0, codes.FARTHEST)
+    return encoded
 
 
 def codes_index(alignment: codes.Alignment, frames: int) -> np.ndarray:
@@ -112,45 +126,57 @@ def collate(items: list[tuple], rng: np.random.Generator, corrupt: float) -> dic
     for tokens, language, encoded, where, last in items:
         spoken_as = "auto" if rng.random() < 0.1 and corrupt else language
         text_ids, codec_ids = prompt(tokens, spoken_as)
-        built.append((text_ids, codec_ids, encoded, where, last, text_start(spoken_as)))
+        built.append((text_ids, codec_ids, encoded, pointed(where, last), text_start(spoken_as), len(tokens)))
     width = max(len(b[0]) + len(b[2]) for b in built)
     n = len(built)
     text = np.full((n, width), 296)
     codec = np.full((n, width), -1)
     target = np.full((n, width), -1)
-    guide = np.full((2, n, width), -1)
-    at, inputs, source, truth = [], [], [], []
-    for i, (text_ids, codec_ids, encoded, where, last, start) in enumerate(built):
+    guide = np.full((len(GUIDES), TALKER.heads, n, width), -1)
+    at, inputs, source, truth, early = [], [], [], [], []
+    for i, (text_ids, codec_ids, encoded, to, start, tokens) in enumerate(built):
         t0, frames = len(text_ids), len(encoded)
         text[i, :t0], codec[i, :t0] = text_ids, codec_ids
         here = np.arange(frames)
         target[i, t0 - 1 : t0 - 1 + frames] = encoded[:, 0]
         target[i, t0 - 1 + frames] = common.CODES
-        top = len(where) - 1
-        guide[0, i, t0 - 1 : t0 - 1 + frames] = start + where[np.minimum(last + 1, top)]
-        guide[1, i, t0 - 1 : t0 - 1 + frames] = start + where[np.minimum(last + 2, top)]
+        # The row that predicts a frame reads where the frame before pointed; the first reads the beginning.
+        reads = np.concatenate([[0], to])
+        for layer, offsets in enumerate(GUIDES.values()):
+            for head, offset in enumerate(offsets):
+                guide[layer, head, i, t0 - 1 : t0 + frames] = start + np.clip(reads + offset, -1, tokens)
+        guide[0, :, i, t0 - 1] = -1  # the first layer cannot know where the text begins
         wrong = encoded[:, : codes.USED].copy()
         if corrupt:
             frame = rng.random(frames) < corrupt
             wrong[frame] = wrong[rng.integers(frames, size=int(frame.sum()))]
             single = rng.random(wrong.shape) < corrupt
             wrong[single] = wrong[rng.integers(frames, size=int(single.sum())), np.nonzero(single)[1]]
+            # The pointer goes wrong by little: here and there, and in the silence before the first word,
+            # where it has to be guessed.
+            pointer = encoded[:, codes.POINTER].copy()
+            slip = rng.random(frames) < corrupt
+            pointer[slip] += rng.choice([-2, -1, 1, 2], size=int(slip.sum())).astype(pointer.dtype)
+            if rng.random() < 0.6:
+                pointer[to <= to[0]] += rng.integers(-4, 5)
+            wrong[:, codes.POINTER] = np.clip(pointer, 0, codes.FARTHEST)
         at.append(i * width + t0 + here)
         inputs.append(wrong)
         source.append(i * width + t0 - 1 + here)
         truth.append(encoded[:, : codes.USED])
+        early.append(here < 3)
     join = lambda parts: torch.as_tensor(np.concatenate(parts).astype(np.int64))  # noqa: E731
     return {
         "text": torch.as_tensor(text), "codec": torch.as_tensor(codec), "target": torch.as_tensor(target),
         "guide": torch.as_tensor(guide), "at": join(at), "inputs": join(inputs), "source": join(source),
-        "truth": join(truth),
+        "truth": join(truth), "early": join(early) > 0,
     }  # fmt: skip
 
 
 def losses(
     model: Talker, b: dict[str, torch.Tensor], dropout: float, share: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """-> nats per frame of c0, of c1 … c7 (7,), guided attention loss."""
+    """-> nats per frame of c0, of c1 … c8 (8,), guided attention loss."""
     x = model.inputs(b["text"], b["codec"], b["inputs"], b["at"])
     hidden, seen = model.model.run(F.dropout(x, dropout, model.training and dropout > 0), dropout)
     flat = hidden.reshape(-1, hidden.shape[-1])
@@ -159,17 +185,14 @@ def losses(
         F.linear(flat[spots], model.codec_head.weight[HEAD]), b["target"].reshape(-1)[spots]
     )
     # The predictor learns fast: a share of the frames is enough for it.
-    chosen = torch.rand(len(b["source"])) < share if share < 1 else slice(None)
+    chosen = (torch.rand(len(b["source"])) < share) | b["early"] if share < 1 else slice(None)
     truth = b["truth"][chosen]
     logits = model.predict(flat[b["source"][chosen]], truth, dropout)
     rest = torch.stack([F.cross_entropy(logit, truth[:, k + 1]) for k, logit in enumerate(logits)])
-    keys = torch.arange(x.shape[1])
     guided = []
-    for attention in seen:
-        for head in range(2):
-            goal = b["guide"][head]
-            near = ((keys - goal[..., None]).abs() <= 1) & (goal >= 0)[..., None]
-            mass = (attention[:, 2 * head] * near).sum(-1)[goal >= 0]
+    for attention, goals in zip(seen, b["guide"], strict=True):
+        for head, goal in enumerate(goals):
+            mass = attention[:, head].float().gather(-1, goal.clamp_min(0)[..., None])[..., 0][goal >= 0]
             guided.append(-(mass + 1e-4).log().mean())
     return first, rest, torch.stack(guided).mean()
 
@@ -185,9 +208,35 @@ def batch(corpus: Corpus, size: int) -> dict[str, torch.Tensor]:
     return collate(pool[0], corpus.rng, 0.06)
 
 
-def train(dataset: str, work: str, minutes: float, planned: int) -> None:
+class Team:
+    """Several processes that train one model, each on batches of its own; one does without all this."""
+
+    def __init__(self, rank: int, size: int, meeting: str) -> None:
+        self.rank, self.size = rank, size
+        if size > 1:
+            torch.distributed.init_process_group(
+                "gloo", init_method=f"file://{meeting}", rank=rank, world_size=size
+            )
+
+    def share(self, parameters: list[nn.Parameter], stop: bool) -> bool:
+        """Average the gradients over all processes; True when one of them wants to stop."""
+        if self.size == 1:
+            return stop
+        grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        flat = torch.cat([*(g.reshape(-1) for g in grads), torch.tensor([float(stop)])])
+        torch.distributed.all_reduce(flat)
+        flat /= self.size
+        at = 0
+        for p in parameters:
+            p.grad = flat[at : at + p.numel()].view_as(p)
+            at += p.numel()
+        return bool(flat[-1] > 0)
+
+
+def train(dataset: str, work: str, minutes: float, planned: int, team: Team) -> None:
     torch.manual_seed(common.SEED)
     corpus = Corpus(dataset, work)
+    corpus.rng = np.random.default_rng(common.SEED + 7 * team.rank)
     model = Talker()
     average = Talker()
     average.load_state_dict(model.state_dict())
@@ -205,33 +254,39 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
         average.load_state_dict(state["average"])
         optimiser.load_state_dict(state["optimiser"])
         step, spent = state["step"], state["cpu"]
-        corpus.rng = np.random.default_rng(common.SEED + step)
-        torch.manual_seed(common.SEED + step)
+        corpus.rng = np.random.default_rng([common.SEED + step, team.rank])
+        torch.manual_seed(common.SEED + step + 1_000_003 * team.rank)
     held_rng = np.random.default_rng(1)
     held = collate([corpus.item(u, 0) for u in data.sample_held(corpus.held, 16)], held_rng, 0.0)
     begun, cpu, last, sums = time.time(), time.process_time(), time.time(), []
     print(f"{len(corpus.spoken)} spoken, {len(corpus.texts)} texts, step {step}", flush=True)
 
+    parameters, stop = [p for p in model.parameters() if p.requires_grad], False
+
     def save() -> None:
+        if team.rank:
+            return
         state = {"model": model.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict(),
                  "step": step, "cpu": spent + time.process_time() - cpu}  # fmt: skip
         torch.save(state, path.with_suffix(".part"))
         path.with_suffix(".part").rename(path)
 
-    while time.time() - begun < minutes * 60:
+    while not stop and step < planned:
         rate = (
             RATE
             * min(1.0, (step + 1) / WARM_UP)
             * max(0.03, 0.5 + 0.5 * np.cos(np.pi * min(1.0, step / planned)))
         )
-        for group in optimiser.param_groups:
-            group["lr"] = rate
+        for group, factor in zip(optimiser.param_groups, (1.0, NORM_RATE), strict=True):
+            group["lr"] = rate * factor
         model.train()
-        first, rest, guided = losses(model, batch(corpus, BATCH), DROPOUT, 0.5)
-        weight = 0.5 if step < 2000 else 0.15
-        loss = first + rest.sum() + weight * guided
+        with torch.autocast("cpu", torch.bfloat16, enabled=common.half()):
+            first, rest, guided = losses(model, batch(corpus, BATCH), DROPOUT, SHARE)
+        weight = 0.5 if step < 5000 else 0.15
+        loss = FIRST * first + (rest * torch.tensor(REST)).sum() + weight * guided
         optimiser.zero_grad()
         loss.backward()
+        stop = team.share(parameters, time.time() - begun > minutes * 60)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         step += 1
@@ -240,7 +295,7 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
             for a, p in zip(average.parameters(), model.parameters(), strict=True):
                 a.lerp_(p, 1 - keep)
         sums.append((float(first.detach()), float(rest.sum().detach()), float(guided.detach())))
-        if step % 50 == 0:
+        if step % 100 == 0 and team.rank == 0:
             average.eval()
             with torch.no_grad():
                 h1, h2, h3 = losses(average, held, 0.0)
@@ -339,13 +394,16 @@ def main() -> int:
     parser.add_argument("judge", nargs="?")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--planned", type=int, default=4000, help="steps over which the rate falls")
+    parser.add_argument("--team", default="0/1", help="number/processes: start one process for each number")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--temperature", type=float, default=0.6)
     parser.add_argument("--sub", type=float, default=0.4)
     parser.add_argument("--sharpen", type=float, default=1.2)
     args = parser.parse_args()
     if args.what == "train":
-        train(args.dataset, args.work, args.minutes, args.planned)
+        rank, size = (int(x) for x in args.team.split("/"))
+        meeting = str((Path(args.work) / f"team{size}").resolve())
+        train(args.dataset, args.work, args.minutes, args.planned, Team(rank, size, meeting))
     else:
         speak(args.dataset, args.work, args.judge, args.count, args.temperature, args.sub, args.sharpen)
     return 0

@@ -28,7 +28,7 @@ class Shape:
     eps: float = 1e-6
 
 
-TALKER = Shape(256, 4, 4, 2, 64, 512)
+TALKER = Shape(256, 4, 4, 2, 64, 512, theta=100.0)
 PREDICTOR = Shape(128, 2, 2, 1, 64, 256)
 TEXT_VOCAB, TEXT_WIDTH, VOCAB = 300, 256, common.CODES + 1024
 IM_START, ASSISTANT, NEWLINE = 294, 292, 10
@@ -36,7 +36,8 @@ TTS_PAD, TTS_BOS, TTS_EOS = 296, 297, 298
 PAD, BOS, EOS, THINK, NOTHINK, THINK_BOS, THINK_EOS = 356, 357, 358, 362, 363, 364, 365
 LANGUAGE_ID = {"english": 258, "french": 269}
 SPEAKER_ID = 1256
-GUIDED_LAYERS = (1, 2)
+# Head h of such a layer reads the token this far behind the one that c8 points at.
+GUIDES = {0: (0, 1, 2, 3), 1: (-1, 0, 1, 2)}
 
 
 class Norm(nn.Module):
@@ -46,7 +47,7 @@ class Norm(nn.Module):
         self.eps = eps
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+        return F.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), self.eps)
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -99,9 +100,9 @@ class Layer(nn.Module):
 class Stack(nn.Module):
     """Pre-norm decoder layers; returns the normed output and the attention of the guided layers."""
 
-    def __init__(self, s: Shape) -> None:
+    def __init__(self, s: Shape, guided: bool = False) -> None:
         super().__init__()
-        self.s = s
+        self.s, self.guided = s, guided
         self.layers = nn.ModuleList([Layer(s) for _ in range(s.layers)])
         self.norm = Norm(s.hidden, s.eps)
 
@@ -113,7 +114,7 @@ class Stack(nn.Module):
         seen = []
         for i, layer in enumerate(self.layers):
             y, p = layer.self_attn(layer.input_layernorm(x), rope, mask)
-            if i in GUIDED_LAYERS:
+            if self.guided and i in GUIDES:
                 seen.append(p)
             x = x + F.dropout(y, dropout, self.training and dropout > 0)
             x = x + F.dropout(
@@ -151,7 +152,7 @@ class Talker(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = Stack(TALKER)
+        self.model = Stack(TALKER, guided=True)
         self.model.codec_embedding = nn.Embedding(VOCAB, TALKER.hidden)
         self.model.text_embedding = nn.Embedding(TEXT_VOCAB, TEXT_WIDTH)
         self.text_projection = TextProjection()
@@ -161,6 +162,12 @@ class Talker(nn.Module):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.05)
         nn.init.normal_(self.model.text_embedding.weight, std=0.5)
+        # A distance as the phases that rotary positions give it: a linear map makes a query of it.
+        half = TALKER.head_dim // 2
+        angle = torch.arange(common.CODES)[:, None] * TALKER.theta ** (-torch.arange(half) / half)[None]
+        with torch.no_grad():
+            pointer = self.code_predictor.model.codec_embedding[codes.POINTER - 1].weight
+            pointer[:, :half], pointer[:, half : 2 * half] = 0.15 * angle.cos(), 0.15 * angle.sin()
         for k in range(codes.USED - 1, common.STREAMS - 1):
             # The noise streams mean nothing to the talker, and any code is as good as another.
             for tensor in (
@@ -188,7 +195,7 @@ class Talker(nn.Module):
         return flat.index_add(0, at, self.frame_vectors(frames)).view_as(x)
 
     def predict(self, hidden: torch.Tensor, frames: torch.Tensor, dropout: float) -> list[torch.Tensor]:
-        """Hidden (n, hidden), codes (n, ≥ USED - 1) -> logits of c1 … c7, each (n, CODES)."""
+        """Hidden (n, hidden), codes (n, ≥ USED - 1) -> logits of c1 … c8, each (n, CODES)."""
         rows = [hidden, self.model.codec_embedding(frames[:, 0])]
         rows += [
             self.code_predictor.model.codec_embedding[k - 1](frames[:, k]) for k in range(1, codes.USED - 1)

@@ -1,6 +1,6 @@
 """Step 3: sentences for the talker that no teacher has to speak.
 
-    python texts.py DATASET WORK [--count 12000]
+    python texts.py DATASET WORK [--count 32000]
 
 Writes WORK/texts.jsonl: rows {text, language, phonemes}. A third are training sentences with words exchanged, the rest
 are strings of words drawn by (flattened) frequency, with a capital and an end mark. Words: the `wordfreq` package
@@ -31,12 +31,14 @@ NAMES = {
 _WORD = {"french": re.compile(r"^[a-zàâäçéèêëîïôöùûüÿœ']+$"), "english": re.compile(r"^[a-z']+$")}
 
 
-def vocabulary(language: str, known: list[str], size: int = 9000) -> tuple[list[str], np.ndarray]:
+def vocabulary(language: str, known: list[str], size: int = 6000) -> tuple[list[str], np.ndarray]:
     code = {"french": "fr", "english": "en"}[language]
     frequent = [w for w in top_n_list(code, size) if _WORD[language].match(w) and (len(w) > 1 or w in "aàyI")]
     frequent = ["I" if w == "i" and language == "english" else w for w in frequent]
     words = list(dict.fromkeys(frequent + known))
-    weight = np.array([max(word_frequency(w, code), 1e-7) for w in words]) ** 0.45
+    # Flatter than in life, so that rare words are met at all; words of the spoken sentences are not rare.
+    least = dict.fromkeys(known, 3e-06)
+    weight = np.array([max(word_frequency(w, code), least.get(w, 1e-7)) for w in words]) ** 0.55
     return words, weight / weight.sum()
 
 
@@ -70,7 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
     parser.add_argument("work")
-    parser.add_argument("--count", type=int, default=12000, help="per language")
+    parser.add_argument("--count", type=int, default=32000, help="per language")
     args = parser.parse_args()
     rng = common.seed_all()
     table = phones.symbols_of(args.dataset, args.work)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from kazeia.engine import Engine, load
     from kazeia.job import Request
     from kazeia.models import ModelInfo, build_bundle, inspect
+    from kazeia.runaway import RunawayGuard
+    from kazeia.runtime.threads import Threads
     from kazeia.sampling import Sampling
     from kazeia.speech import Chunk, Speech, Timings
     from kazeia.validation import Report, validate
@@ -49,8 +51,10 @@ _HOMES = {
     "ModelInfo": "models",
     "Report": "validation",
     "Request": "job",
+    "RunawayGuard": "runaway",
     "Sampling": "sampling",
     "Speech": "speech",
+    "Threads": "runtime.threads",
     "Timings": "speech",
     "__version__": "_version",
     "build_bundle": "models",
@@ -81,10 +85,12 @@ __all__ = [
     "PlaybackError",
     "Report",
     "Request",
+    "RunawayGuard",
     "Sampling",
     "Speech",
     "TextEncodingError",
     "TextError",
+    "Threads",
     "Timings",
     "TokenizerError",
     "VoiceError",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -13,11 +12,12 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from kazeia import streaming
 from kazeia._warn import warn
 from kazeia.budget import FrameBudget
 from kazeia.bundle_build import Progress
 from kazeia.errors import EngineClosedError, OptionError, TextError
-from kazeia.generation import FrameLoop, Utterance, frame_drawer
+from kazeia.generation import Utterance, frame_drawer
 from kazeia.graphs.talker import MAX_POSITIONS
 from kazeia.job import SEGMENT_CHARS, Job, Request, check_count, check_request
 from kazeia.model import Model
@@ -25,7 +25,8 @@ from kazeia.models import is_random_name, open_model
 from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
-from kazeia.runtime.threads import resolve_threads
+from kazeia.runaway import GuardChoice, choose_guard
+from kazeia.runtime.threads import Threads, plan_threads
 from kazeia.sampling import (
     OFFICIAL_PREDICTOR,
     OFFICIAL_TALKER,
@@ -35,15 +36,16 @@ from kazeia.sampling import (
     SamplingChoice,
     choose_sampling,
 )
-from kazeia.speech import Chunk, Speech
+from kazeia.schedule import ChunkFrames, chunk_schedule
+from kazeia.speech import Chunk, PlaybackClock, Speech
 from kazeia.text.clean import check_text
 from kazeia.text.languages import resolve_language, resolve_voice
 from kazeia.text.segments import split_text
+from kazeia.workers import Registry, Workers
 
 I64 = npt.NDArray[np.int64]
 
-MAX_BATCH = 8  # utterances generated side by side
-_CHUNK_SCHEDULE = (1, 2, 4, 8)  # frames; the last one repeats
+_CLOSED = "this engine is closed; load the model again with kazeia.load"
 
 
 class Engine:
@@ -53,21 +55,28 @@ class Engine:
     and whatever else the engine is doing. Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, model: Model, *, name: str, budget: FrameBudget) -> None:
+    def __init__(
+        self, model: Model, *, name: str, budget: FrameBudget, threads: Threads, guard: GuardChoice
+    ) -> None:
         """Use `kazeia.load`."""
         bundle = model.bundle
         talker = bundle.config.talker
         self._model: Model | None = model
         self._budget = budget
+        self._calls = Registry()
         self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
         self.name = name
         """The model's name as it was given to `load`."""
         self.is_random = bundle.is_random or is_random_name(name)
         """Whether the weights are random numbers, and the sound therefore noise."""
+        self.guard = choose_guard(guard, self.is_random)
+        """What stops a model that has lost its way, None for nothing."""
         self.path: Path = bundle.path
         """The bundle's folder."""
         self.quant = bundle.quant
         """How the weights are stored."""
+        self.threads = threads
+        """How many threads each part has."""
         self.sample_rate = bundle.codec_config.sample_rate
         """Hz."""
         self.voices: tuple[str, ...] = tuple(talker.spk_id)
@@ -85,8 +94,12 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Let go of the model. Calls that are running end with EngineClosedError. May be called twice."""
+        """Let go of the model. Calls that are running end with EngineClosedError. May be called twice.
+
+        Waits for the frame that a running call is at, unless called from that call's `on_frame`.
+        """
         self._model = None
+        self._calls.stop_all(lambda: EngineClosedError(_CLOSED))
 
     def synthesize(
         self,
@@ -114,7 +127,8 @@ class Engine:
         derives a generous limit from the text. layout: "whole" puts the text in the prompt,
         "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
         pieces, None never cuts. cancel: set it to stop generating within a frame; what was generated is
-        still decoded and returned. on_frame: called with the number of frames so far.
+        still decoded and returned. on_frame: called with the number of frames so far, between two
+        frames, by the thread that generates.
 
         Raises TextError, VoiceError, LanguageError or OptionError for what cannot be done,
         GenerationError for numbers that cannot be used, EngineClosedError.
@@ -145,24 +159,13 @@ class Engine:
         """
         model = self._open()
         jobs = [self._check(model, request) for request in requests]
-        queue = [(job, i) for job in jobs for i in range(len(job.utterances))]
-        loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker)
-        while queue or len(loop):
-            self._open()
-            while queue and len(loop) < MAX_BATCH:
-                job, i = queue.pop(0)
-                if job.room(i) != 0:  # else the segments before have filled the limit
-                    loop.join(job.utterances[i])
-            loop.step()
-            for job in jobs:
-                job.tell()
-        return [self._finish(model, job) for job in jobs]
+        return streaming.synthesize(model, jobs, self._workers(), self._open)
 
     def stream(
         self,
         text: str,
         *,
-        chunk_frames: int | None = None,
+        chunk_frames: ChunkFrames = None,
         voice: str | None = None,
         language: str | None = "auto",
         instruct: str | None = None,
@@ -177,12 +180,14 @@ class Engine:
     ) -> Iterator[Chunk]:
         """Speak a text piece by piece, while it is generated.
 
-        chunk_frames: frames of 80 ms per chunk; None begins with one and grows. The other arguments
+        chunk_frames: frames of 80 ms per chunk, or the sizes of the first chunks (the last one
+        repeats); None takes KZTTS_STREAM_CHUNK, else begins with one and grows. The other arguments
         and the errors are those of `synthesize`, raised before the first chunk is asked for; the
-        chunks' samples, put together, are the ones that `synthesize` returns. Generation goes on only
-        while chunks are taken; dropping the iterator stops it.
+        chunks' samples, put together, are the ones that `synthesize` returns. Generation is one chunk
+        and a few frames ahead of who takes them; closing or dropping the iterator stops it within a
+        frame.
         """
-        check_count("chunk_frames", chunk_frames)
+        schedule = chunk_schedule(chunk_frames)
         model = self._open()
         request = Request(
             text,
@@ -198,7 +203,7 @@ class Engine:
             cancel,
             on_frame,
         )
-        return self._chunks(model, self._check(model, request), chunk_frames)
+        return streaming.stream(model, self._check(model, request), schedule, self._workers(), self._open)
 
     def predict_codes(
         self,
@@ -246,7 +251,7 @@ class Engine:
     def _open(self) -> Model:
         model = self._model
         if model is None:
-            raise EngineClosedError("this engine is closed; load the model again with kazeia.load")
+            raise EngineClosedError(_CLOSED)
         return model
 
     def _check(self, model: Model, request: Request) -> Job:
@@ -274,9 +279,13 @@ class Engine:
                     derive_streams(seed, index),
                     self._limit(prompt, segment, request.max_frames),
                     request.cancel,
+                    self.guard,
                 )
             )
-        return Job(request, voice, language or "auto", seed, utterances)
+        return Job(request, voice, language or "auto", seed, utterances, PlaybackClock(self.sample_rate))
+
+    def _workers(self) -> Workers:
+        return Workers(self._calls, self.threads.side_by_side)
 
     def _instruct(self, model: Model, instruct: str | None) -> str | None:
         if instruct is None or instruct == "":
@@ -303,104 +312,49 @@ class Engine:
         longest = self._open().bundle.generation.max_new_tokens
         return min(room, room if longest is None else longest, self._budget.limit(text))
 
-    def _finish(self, model: Model, job: Job) -> Speech:
-        """Decode a generated job."""
-        pieces = []
-        for index, u in enumerate(job.utterances):
-            codes = self._codes(model, u)[: job.room(index)]
-            started = time.perf_counter()
-            pieces.append((model.decoder.decode(codes), codes))
-            job.timings.decoder_s += time.perf_counter() - started
-        pcm = np.concatenate([p for p, _ in pieces])
-        job.timings.first_audio_s = time.perf_counter() - job.started
-        return self._speech(job, pcm, np.concatenate([c for _, c in pieces]))
-
-    def _speech(self, job: Job, pcm: npt.NDArray[np.float32], codes: I64) -> Speech:
-        t = job.timings
-        t.prefill_s = sum(u.prefill_s for u in job.utterances)
-        t.talker_s = sum(u.talker_s for u in job.utterances)
-        t.predictor_s = sum(u.predictor_s for u in job.utterances)
-        t.frames = len(codes)
-        t.audio_s = len(pcm) / self.sample_rate
-        t.total_s = time.perf_counter() - job.started
-        return Speech(
-            pcm, self.sample_rate, codes, job.seed, job.voice, job.language, job.finish_reason(len(codes)), t
-        )
-
-    def _codes(self, model: Model, u: Utterance) -> I64:
-        """An utterance's codes so far: (frames, 16)."""
-        if u.codes:
-            return np.stack(u.codes)
-        return np.empty((0, model.bundle.config.talker.num_code_groups), np.int64)
-
-    def _chunks(self, model: Model, job: Job, chunk_frames: int | None) -> Iterator[Chunk]:
-        config = model.bundle.config.talker
-        index, pieces, codes = 0, [], []
-        for number, u in enumerate(job.utterances):
-            room = job.room(number)
-            if room == 0:
-                break
-            if room is not None:
-                u.max_frames = min(u.max_frames, room)
-            loop = FrameLoop(model.talker, model.predictor, config)
-            loop.join(u)
-            state, done = model.decoder.new_state(), 0
-            while len(loop):
-                self._open()
-                loop.step()
-                job.tell()
-                size = chunk_frames or _CHUNK_SCHEDULE[min(index, len(_CHUNK_SCHEDULE) - 1)]
-                if len(u.codes) - done < size and u.finish_reason is None:
-                    continue
-                fresh = self._codes(model, u)[done:]
-                if not len(fresh):
-                    continue
-                started = time.perf_counter()
-                pcm = model.decoder.decode(fresh, state)
-                job.timings.decoder_s += time.perf_counter() - started
-                if not index:
-                    job.timings.first_audio_s = time.perf_counter() - job.started
-                done += len(fresh)
-                pieces.append(pcm)
-                codes.append(fresh)
-                yield Chunk(pcm, self.sample_rate, index, job.seed)
-                index += 1
-        empty = np.empty(0, np.float32), np.empty((0, config.num_code_groups), np.int64)
-        speech = self._speech(job, np.concatenate([*pieces, empty[0]]), np.concatenate([*codes, empty[1]]))
-        yield Chunk(empty[0], self.sample_rate, index, job.seed, is_last=True, speech=speech)
-
 
 def load(
     model: str | os.PathLike[str] | None = None,
     *,
     quant: str = DEFAULT_QUANT,
-    threads: int | None = None,
+    threads: int | Threads | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     budget: FrameBudget | None = None,
+    guard: GuardChoice = "auto",
+    warm_up: bool = True,
     progress: Progress | None = None,
 ) -> Engine:
     """Load a model, ready to speak.
 
     model: a checkpoint in the official layout (folder or hub id), a bundle made by `kazeia convert`,
     or "random:tiny", "random:0.6b", … for a model of random numbers that makes noise; None takes the
-    environment's KAZEIA_MODEL. quant: "q8", "q4" or "f32". threads: of the language model; None takes
-    the cores that this process may really use. cache_dir: where prepared models are kept; None takes
+    environment's KAZEIA_MODEL. quant: "q8", "q4" or "f32". threads: in all (with two or
+    more, one of them is the decoder's), or a `Threads` that says what for; None takes the cores that
+    this process may really use. cache_dir: where prepared models are kept; None takes
     KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
+    guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
+    warm_up: run everything once, so that the first call is as fast as the others; not worth it for one call.
     progress: told (stage, share) while a model is prepared the first time.
 
     Raises CheckpointError, BundleError or OptionError.
     """
-    count = resolve_threads(threads)
+    plan = plan_threads(threads)
     if budget is not None and not isinstance(budget, FrameBudget):
         raise OptionError(f"budget is {budget!r}; expected a FrameBudget, or None")
+    choose_guard(guard, is_random=False)  # refused before the work
     opened = open_model(
         Path(model) if isinstance(model, os.PathLike) else model,
         quant,
         Path(cache_dir) if cache_dir is not None else None,
         progress,
     )
+    networks = Model(opened.bundle, plan.generator)
+    if warm_up:
+        networks.warm_up()
     return Engine(
-        Model(opened.bundle, count),
+        networks,
         name=opened.name,
         budget=budget or FrameBudget(),
+        threads=plan,
+        guard=guard,
     )

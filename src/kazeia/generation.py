@@ -14,13 +14,15 @@ import numpy.typing as npt
 from kazeia.checkpoint.config import TalkerConfig
 from kazeia.prompt import Prompt
 from kazeia.random import Xorshift32
+from kazeia.runaway import RunawayGuard
 from kazeia.runtime.code_predictor import Choose, CodePredictor
+from kazeia.runtime.prefix_cache import PrefixCache
 from kazeia.runtime.talker import Talker, TalkerState
 from kazeia.sampling import Sampling, sample
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-FinishReason = Literal["stop", "limit", "cancelled"]
+FinishReason = Literal["stop", "limit", "runaway", "cancelled"]
 
 MIN_FRAMES = 2  # the end token is masked for the first two samples; spec §2.5
 _CONTROL_IDS = 1024  # the last ids of the codec vocabulary are no audio codes; spec §2.5
@@ -37,6 +39,7 @@ class Utterance:
     streams: tuple[Xorshift32, Xorshift32]  # talker's and predictor's random numbers
     max_frames: int
     cancel: threading.Event | None = None
+    guard: RunawayGuard | None = None
 
     codes: list[I64] = field(default_factory=list)  # one (16,) per frame
     history: list[int] = field(default_factory=list)  # the codes 0 drawn so far
@@ -48,6 +51,11 @@ class Utterance:
     # The talker's answer to all frames so far.
     hidden: F32 = field(default_factory=lambda: np.empty(0, np.float32), repr=False)
     logits: F32 = field(default_factory=lambda: np.empty(0, np.float32), repr=False)
+
+    def restart(self, streams: tuple[Xorshift32, Xorshift32]) -> None:
+        """Forget what was said, to be said again with other random numbers."""
+        self.streams = streams
+        self.codes, self.history, self.finish_reason = [], [], None
 
     @property
     def cancelled(self) -> bool:
@@ -83,7 +91,15 @@ class FrameLoop:
     Not for use by two threads at once.
     """
 
-    def __init__(self, talker: Talker, predictor: CodePredictor, config: TalkerConfig) -> None:
+    def __init__(
+        self,
+        talker: Talker,
+        predictor: CodePredictor,
+        config: TalkerConfig,
+        prefixes: PrefixCache | None = None,
+    ) -> None:
+        """`prefixes`: the beginnings of prompts read before; without it, all are read anew."""
+        self._prefixes = prefixes or PrefixCache(talker, 0)
         self._talker = talker
         self._predictor = predictor
         self._eos = config.codec_eos_token_id
@@ -146,7 +162,9 @@ class FrameLoop:
         for u in self._waiting:
             started = time.perf_counter()
             room = len(u.prompt.rows) + min(u.max_frames, _FIRST_CAPACITY)
-            state, hidden, u.logits = self._talker.prefill(u.prompt.rows, room)
+            rows, prefix = u.prompt.rows, u.prompt.prefix
+            state = self._prefixes.read(rows[:prefix], room) if prefix else self._talker.new_state(1, room)
+            hidden, u.logits = self._talker.read(state, rows[prefix:])
             u.hidden = hidden[-1]
             if self._active:
                 self._state.cache.reserve(len(self._active) + len(self._waiting), room)
@@ -154,7 +172,7 @@ class FrameLoop:
             else:
                 self._state = state
             self._active.append(u)
-            u.prefill_s = time.perf_counter() - started
+            u.prefill_s += time.perf_counter() - started
         self._waiting = []
 
     def _sample_first_codes(self) -> None:
@@ -189,4 +207,6 @@ class FrameLoop:
             u.predictor_s += took
             if len(u.codes) >= u.max_frames:
                 u.finish_reason = "limit"
+            elif u.guard is not None and u.guard.catches(u.history):
+                u.finish_reason = "runaway"
         self._leave()

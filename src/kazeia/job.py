@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
+
+import numpy as np
+import numpy.typing as npt
 
 from kazeia.errors import OptionError
 from kazeia.generation import FinishReason, Utterance
 from kazeia.prompt import Layout
 from kazeia.sampling import SamplingChoice
-from kazeia.speech import Timings
+from kazeia.speech import PlaybackClock, Speech, Timings
 
 SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
 
@@ -60,7 +62,7 @@ class Job:
     language: str
     seed: int
     utterances: list[Utterance]  # one per segment of the text
-    started: float = field(default_factory=time.perf_counter)
+    clock: PlaybackClock
     timings: Timings = field(default_factory=Timings)
     told: int = 0
 
@@ -83,12 +85,29 @@ class Job:
             return 0  # segments run side by side: what follows a cut is no continuation
         if self.request.max_frames is None:
             return None
-        return max(0, self.request.max_frames - sum(len(u.codes) for u in before))
+        # Only those that have ended count: the others may be begun anew.
+        settled = sum(len(u.codes) for u in before if u.finish_reason is not None)
+        return max(0, self.request.max_frames - settled)
 
     def finish_reason(self, frames: int) -> FinishReason:
         """How a speech of several segments ended, that has so many frames: the worst of its parts."""
         reasons = {u.finish_reason for u in self.utterances}
         if "cancelled" in reasons:
             return "cancelled"
+        if "runaway" in reasons:
+            return "runaway"
         limit = self.request.max_frames  # it may have fallen into an earlier segment
         return "limit" if "limit" in reasons or (limit is not None and frames >= limit) else "stop"
+
+    def speech(self, pcm: npt.NDArray[np.float32], codes: npt.NDArray[np.int64]) -> Speech:
+        """The finished speech: samples (frames · 1920,) and codes (frames, 16), with its timings."""
+        t = self.timings
+        t.prefill_s = sum(u.prefill_s for u in self.utterances)
+        t.talker_s = sum(u.talker_s for u in self.utterances)
+        t.predictor_s = sum(u.predictor_s for u in self.utterances)
+        t.frames = len(codes)
+        t.audio_s = len(pcm) / self.clock.sample_rate
+        t.first_audio_s, t.first_audible_s = self.clock.first_audio_s, self.clock.first_audible_s
+        t.total_s = self.clock.elapsed()
+        reason = self.finish_reason(len(codes))
+        return Speech(pcm, self.clock.sample_rate, codes, self.seed, self.voice, self.language, reason, t)

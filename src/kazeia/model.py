@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import numpy as np
+
 from kazeia.bundle import Bundle
-from kazeia.errors import BundleError
+from kazeia.errors import BundleError, GenerationError
 from kazeia.prompt import PromptBuilder
 from kazeia.runtime.code_predictor import CodePredictor
 from kazeia.runtime.codec_decoder import CodecDecoder
+from kazeia.runtime.prefix_cache import PrefixCache
 from kazeia.runtime.session import open_session, row_pairs_needed
 from kazeia.runtime.talker import Talker
 from kazeia.text.tokenizer import TextTokenizer
@@ -15,7 +20,7 @@ from kazeia.text.tokenizer import TextTokenizer
 class Model:
     """Prompt builder, talker, code predictor and codec decoder of one bundle.
 
-    Nothing in here changes after it is made, so any number of threads may use one.
+    Any number of threads may use one: nothing changes after it is made, but for what `prefixes` remembers.
     """
 
     def __init__(self, bundle: Bundle, threads: int) -> None:
@@ -40,6 +45,7 @@ class Model:
         self.talker = Talker(
             open_session(path / "talker.onnx", threads), talker.transformer, talker.vocab_size, pairs
         )
+        self.prefixes = PrefixCache(self.talker)
         self.predictor = CodePredictor(
             open_session(path / "code_predictor.onnx", threads),
             [
@@ -59,3 +65,21 @@ class Model:
             bundle.codec_config.decoder,
             bundle.codec_states,
         )
+
+    def warm_up(self) -> None:
+        """Run every graph once, so that the first speech finds its memory and its pages in place.
+
+        The beginning of prompts for the first voice is remembered along the way. Numbers that cannot
+        be used are no matter here: they are found when they are heard.
+        """
+        talker = self.bundle.config.talker
+        prompt = self.prompts.build("a", next(iter(talker.spk_id)), None)
+        if len(prompt.rows) >= talker.transformer.max_position_embeddings:
+            return
+        state = self.prefixes.read(prompt.rows[: prompt.prefix], len(prompt.rows) + 1)
+        hidden, _ = self.talker.read(state, prompt.rows[prompt.prefix :])
+        codes = np.zeros((1, talker.num_code_groups), np.int64)
+        codes[0, 1:] = self.predictor.predict(hidden[-1], 0)
+        self.talker.step(state, prompt.pad[None])
+        with contextlib.suppress(GenerationError):
+            self.decoder.decode(codes)

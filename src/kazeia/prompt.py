@@ -24,6 +24,7 @@ class Prompt:
     trailing: F32  # (steps, hidden): row g goes with frame g
     pad: F32  # (hidden,): goes with every frame after those
     text_ids: tuple[int, ...]
+    prefix: int = 0  # the first so many rows are the same for every text: instruction, voice, language
 
     def text_row(self, frame: int) -> F32:
         """The text term (hidden,) of the step that follows frame `frame`; spec §2.5."""
@@ -83,10 +84,11 @@ class PromptBuilder:
             pad + self._codec[control],
             (bos + codec_pad)[None],
         ]
+        prefix = sum(map(len, parts))
         if layout == "whole":
             parts += [spoken + codec_pad, (eos + codec_pad)[None], (pad + codec_bos)[None]]
             trailing = pad[None]
         else:
             parts.append((spoken[0] + codec_bos)[None])
             trailing = np.concatenate([spoken[1:], eos[None]])
-        return Prompt(np.concatenate(parts), trailing, pad, tuple(text_ids))
+        return Prompt(np.concatenate(parts), trailing, pad, tuple(text_ids), prefix)

@@ -61,8 +61,10 @@ def draw_seed() -> int:
     return secrets.randbelow(1 << 32)
 
 
-def derive_streams(seed: int, segment: int = 0) -> tuple[Xorshift32, Xorshift32]:
+def derive_streams(seed: int, segment: int = 0, attempt: int = 0) -> tuple[Xorshift32, Xorshift32]:
     """The (talker, predictor) generators for one segment of an utterance.
+
+    attempt: 0, and one more each time that the segment is begun anew.
 
     Neighbouring seeds or segments give unrelated streams: each passes through a 64-bit mixer.
     Raises OptionError unless 0 <= seed < 2**64 and segment is an integer >= 0.
@@ -71,6 +73,8 @@ def derive_streams(seed: int, segment: int = 0) -> tuple[Xorshift32, Xorshift32]
     if isinstance(segment, bool) or not isinstance(segment, Integral) or segment < 0:
         raise OptionError(f"segment is {segment!r}; it must be an integer >= 0")
     base = _mix64(base + int(segment) * _GOLDEN)
+    for _ in range(attempt):
+        base = _mix64(base + 3 * _GOLDEN)
     talker = Xorshift32(_mix64(base + _GOLDEN) >> 32)
     predictor = Xorshift32(_mix64(base + 2 * _GOLDEN) >> 32)
     return talker, predictor

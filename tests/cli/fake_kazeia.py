@@ -89,7 +89,9 @@ class FakeEngine:
             voice=asked["voice"] or "ana",
             language="auto",
             finish_reason=reason,
-            timings=Timings(frames=count, total_s=0.1, audio_s=count * 0.08),
+            timings=Timings(
+                first_audio_s=0.06, first_audible_s=0.075, frames=count, total_s=0.1, audio_s=count * 0.08
+            ),
         )
 
     def synthesize(self, text: str, **asked: Any) -> SimpleNamespace:

@@ -177,7 +177,8 @@ def test_the_summary_says_what_was_done_on_one_line(run: Run, engine: Any, tmp_p
     result = run("say", "Hi\n  there, " + "long " * 20, "-o", str(path), "--seed", "12")
     assert result.err == (
         'kazeia: "Hi there, long long long long long long…" ana, auto, seed 12: 5 frames, '
-        f"0.40 s of audio in 0.10 s (RTF 0.25, 4.00x), prefill 0 ms, talker 0.0 ms/frame, "
+        f"0.40 s of audio in 0.10 s (RTF 0.25, 4.00x), first sound after 60 ms (audible after 75 ms), "
+        f"prefill 0 ms, talker 0.0 ms/frame, "
         f"predictor 0.0 ms/frame, decoder 0.0 ms/frame, finish: stop -> {path}\n"
     )
 

@@ -27,6 +27,9 @@ class BriefEngine:
     def stream(self, text: str, **asked: Any) -> Any:
         return self._engine.stream(text, **asked | {"max_frames": min(2, asked["max_frames"] or 2)})
 
+    def synthesize(self, text: str, **asked: Any) -> Any:
+        return self._engine.synthesize(text, **asked | {"max_frames": min(2, asked["max_frames"] or 2)})
+
 
 @pytest.fixture(scope="module")
 def brief(load_engine: Callable[..., Engine]) -> Iterator[Running]:

@@ -94,7 +94,8 @@ def test_a_complete_reply_that_nobody_waits_for_is_stopped(paced: PacedEngine) -
         with pytest.raises(httpx.ReadTimeout):
             server.http.post("/v1/audio/speech", json=request(**LONG, stream=False), timeout=0.5)
         until(server.is_idle)
-        assert paced.frames <= 3 + 2
+        # Those that the engine had made ahead before it was stopped are still handed out.
+        assert paced.frames <= 3 + 2 + 4
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": False}, {"stream_format": "sse"}], ids=str)

@@ -19,7 +19,7 @@ Model = Annotated[
 Quant = Annotated[str, typer.Option("--quant", metavar="f32|q8|q4", help="Format of the weights.")]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--threads", metavar="N", help="CPU threads. Default: what the machine allows."),
+    typer.Option("--threads", metavar="N", help="CPU threads in all. Default: what the machine allows."),
 ]
 CacheDir = Annotated[
     Optional[Path],  # noqa: UP045

@@ -199,7 +199,10 @@ def _speak(
     from kazeia.audio.playback import Player
 
     with contextlib.ExitStack() as stack:
-        engine = stack.enter_context(kazeia.load(model, progress=display.loading, **loading))
+        engine = stack.enter_context(
+            # not warmed up: that would take as long as the one call gains
+            kazeia.load(model, progress=display.loading, warm_up=False, **loading)
+        )
         # Opened first, so that it complains before the work.
         player = stack.enter_context(Player(engine.sample_rate)) if order.play else None
         arguments = order.arguments(engine, display)
@@ -267,6 +270,13 @@ def _report(order: _Order, speech: Speech, random: bool, quiet: bool) -> None:
         )
         if random:
             note("this model's weights are random numbers, so the sound is noise, not speech")
+    if speech.finish_reason == "runaway":
+        note(  # said even when quiet: an exit code wants its reason
+            f"stopped after {speech.timings.frames} frames, because the model had lost its way (it repeated "
+            "itself, or held one sound); the audio up to there is kept (try another --seed)",
+            "warning",
+        )
+        raise typer.Exit(LIMIT)
     # A limit that was asked for is no failure; one that the text's length sets means a runaway.
     if speech.finish_reason == "limit" and asked is None:
         note(  # said even when quiet: an exit code wants its reason

@@ -44,12 +44,22 @@ class Talker:
         Returns a state of one row, the hidden states (positions, hidden) after the final norm, and
         the last position's logits (vocab,).
         """
-        positions = prompt.shape[0]
-        state = self.new_state(1, max(capacity, positions + 1))
-        call = self._new_call(state, 1, positions)
-        call.embeds[0] = prompt
-        state.cache.lengths = call.run([0])
-        return state, call.outputs["hidden"][0], call.outputs["logits"][0]
+        state = self.new_state(1, max(capacity, len(prompt) + 1))
+        return state, *self.read(state, prompt)
+
+    def read(self, state: TalkerState, rows: F32) -> tuple[F32, F32]:
+        """Read rows (positions, hidden) after those that the state's only utterance has read.
+
+        Returns their hidden states (positions, hidden) after the final norm, and the last position's
+        logits (vocab,).
+        """
+        cache = state.cache
+        lengths = cache.lengths or [0]
+        cache.reserve(1, lengths[0] + len(rows) + 1)
+        call = self._new_call(state, 1, len(rows))
+        call.embeds[0] = rows
+        cache.lengths = call.run(lengths)
+        return call.outputs["hidden"][0], call.outputs["logits"][0]
 
     def step(self, state: TalkerState, embeds: F32) -> tuple[F32, F32]:
         """One frame for every row: embeds (rows, hidden) → hidden (rows, hidden), logits (rows, vocab).

@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from kazeia.errors import OptionError
 
 MOST_THREADS = 256
+MOST_BY_ITSELF = 8  # matrices of a few megabytes: more threads would mostly wait for each other
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """How many threads each part of the engine has. Raises OptionError for what cannot be.
+
+    The language model is bound by memory and the codec decoder by arithmetic: one thread of each, side
+    by side, keeps two cores busy, while several of each would only fight.
+    """
+
+    generator: int = 1
+    """Threads of the talker and the code predictor, 1 to 256."""
+    side_by_side: bool = True
+    """Whether the codec decoder works beside the generator in a thread of its own (it uses one core;
+    its sine is exact in one thread only), or in turn with it in the caller's thread."""
+
+    def __post_init__(self) -> None:
+        resolve_threads(self.generator)
+        if not isinstance(self.side_by_side, bool):
+            raise OptionError(f"threads: side_by_side is {self.side_by_side!r}; expected True or False")
+
+
+def plan_threads(threads: int | Threads | None) -> Threads:
+    """What `load(threads=…)` stands for: a number is the sum, of which the decoder takes one.
+
+    With one in all, generator and decoder work in turn. None counts `usable_cores()`, of which the
+    generator takes no more than eight.
+    """
+    if isinstance(threads, Threads):
+        return threads
+    count = resolve_threads(threads)
+    if threads is None:
+        count = min(count, MOST_BY_ITSELF + 1)
+    return Threads(max(1, count - 1), side_by_side=count > 1)
 
 
 def resolve_threads(threads: int | None) -> int:

@@ -46,7 +46,7 @@ class SpeechReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
-        take = self._speaker.take(self._order)
+        take = self._speaker.take(self._order, whole=self._delivery.whole)
         watching = asyncio.ensure_future(_watch(receive, take))
         try:
             async with take:

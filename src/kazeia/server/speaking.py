@@ -82,9 +82,13 @@ class Speaker:
         self._takes: set[Take] = set()
         metrics.watch(lambda: self.admission.running, lambda: self.admission.waiting)
 
-    def take(self, order: Order) -> Take:
-        """The order's turn; nothing happens before it is entered with `async with`."""
-        return Take(self, order)
+    def take(self, order: Order, *, whole: bool = False) -> Take:
+        """The order's turn; nothing happens before it is entered with `async with`.
+
+        whole: nobody listens before the end, so the audio comes as one piece, and the engine may
+        begin a speech anew that went astray.
+        """
+        return Take(self, order, whole)
 
     async def close(self) -> None:
         """Stop all that still speaks, and let go of the threads."""
@@ -101,8 +105,9 @@ class Take:
     the worker thread has let go, which takes the engine a frame.
     """
 
-    def __init__(self, speaker: Speaker, order: Order) -> None:
+    def __init__(self, speaker: Speaker, order: Order, whole: bool) -> None:
         self.order = order
+        self.whole = whole
         self.queue_s = 0.0
         """Seconds spent waiting for a slot."""
         self.first_audio_s = 0.0
@@ -186,15 +191,15 @@ class Take:
                 raise result
             self._room.release()
             pcm = stretch.push(result.pcm)
+            if first:
+                self.first_audio_s = time.perf_counter() - self._started
+                self._speaker.metrics.first_audio.observe(self.first_audio_s)
+                first = False
             if result.speech is not None:
                 self._ended = True
                 self._speaker.metrics.spoken(result.speech.timings, result.speech.finish_reason)
                 yield Piece(np.concatenate([pcm, stretch.finish()]), result.speech)
                 return
-            if first:
-                self.first_audio_s = time.perf_counter() - self._started
-                self._speaker.metrics.first_audio.observe(self.first_audio_s)
-                first = False
             yield Piece(pcm)
 
     async def deliver(self, sending: Awaitable[None]) -> None:
@@ -221,7 +226,12 @@ class Take:
         try:
             if self._event.is_set():
                 return
-            chunks = engine.stream(self.order.text, cancel=self._event, **self.order.arguments(engine))
+            asked = {"cancel": self._event, **self.order.arguments(engine)}
+            if self.whole:
+                speech = engine.synthesize(self.order.text, **asked)
+                _tell(loop, self._results, Piece(speech.pcm, speech))
+                return
+            chunks = engine.stream(self.order.text, **asked)
             with contextlib.closing(chunks):  # type: ignore[type-var]  # a generator, though typed as less
                 for chunk in chunks:
                     if not self._wait_for_room():
