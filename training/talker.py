@@ -2,7 +2,7 @@
 
     python talker.py train DATASET WORK --minutes 20      # resumes from WORK/talker.pt
     python talker.py train … --team 0/2                   # and 1/2 beside it: two processes, one model
-    python talker.py speak DATASET WORK JUDGE [--count 8] # sampled codes through the acoustic model and the vocoder
+    python talker.py spell DATASET WORK [--count 8]       # phone error rate of what it samples
 
 Every step draws utterances anew: half spoken ones under a random time shift, half texts that nobody spoke, with
 borrowed durations and pitch. WORK/talker.pt holds weights, their moving average, optimiser and step.
@@ -37,6 +37,7 @@ FIRST, REST = 2.0, (1.0, 1.0, 1.0, 1.0, 1.5, 0.3, 0.2, 0.6)
 NORM_RATE = 4.0  # of the norms' weights, in the others' rate: they make attention sharp
 SHARE = 0.25  # of the frames, for the predictor
 SPOKEN = 0.4  # of the utterances; the others are texts that nobody spoke
+AUTO = 0.25  # of the utterances are not told their language
 
 
 def tokenizer() -> Tokenizer:
@@ -124,7 +125,7 @@ def collate(items: list[tuple], rng: np.random.Generator, corrupt: float) -> dic
     """Right-padded batch. Guides are token positions to attend to, -1 for none."""
     built = []
     for tokens, language, encoded, where, last in items:
-        spoken_as = "auto" if rng.random() < 0.1 and corrupt else language
+        spoken_as = "auto" if rng.random() < AUTO and corrupt else language
         text_ids, codec_ids = prompt(tokens, spoken_as)
         built.append((text_ids, codec_ids, encoded, pointed(where, last), text_start(spoken_as), len(tokens)))
     width = max(len(b[0]) + len(b[2]) for b in built)
@@ -368,44 +369,67 @@ def load_model(work: str) -> Talker:
     return model.eval()
 
 
-def speak(
-    dataset: str, work: str, judge: str, count: int, temperature: float, sub: float, sharpen: float
-) -> None:
-    import acoustic
-    from judge import Judge
+def spoken_phones(encoded: np.ndarray) -> list[int]:
+    """The phones that codes (frames, 16) spell, equal neighbours counted once."""
+    slots = encoded[:, codes.SLOT0 : codes.SLOT0 + common.SLOTS].reshape(-1)
+    return [int(p) for i, p in enumerate(slots) if i == 0 or slots[i - 1] != p]
 
-    rng = common.seed_all()
-    model, voice, coder = load_model(work), acoustic.load_model(work), tokenizer()
-    ears, items, ends, ratio = Judge(judge), [], 0, []
-    for u in data.sample_held(data.load(dataset, work, "held"), count):
-        encoded, ended = generate(model, coder.encode(u.text).ids, u.language, 1, temperature, sub, 50)
-        ends += ended
-        ratio.append(len(encoded) / u.frames())
-        items.append((u.text, u.language, acoustic.speak(voice, encoded, rng, sharpen)))
-    print(f"natural ends {ends}/{len(items)}, duration ratio {np.mean(ratio):.2f} ± {np.std(ratio):.2f}")
-    print("codes of the talker through the vocoder", ears.rate(items, show=True))
+
+def spell(dataset: str, work: str, count: int, temperature: float, sub: float) -> None:
+    """Phone error rate of sampled codes against espeak, for held-out and new sentences; no audio."""
+    from judge import errors
+
+    model, coder = load_model(work), tokenizer()
+    table = phones.symbols_of(dataset, work)
+    names = {number: name for name, number in table.items()}
+    silent = {number for name, number in table.items() if name == common.SILENCE or name in common.PAUSES}
+    rows = [
+        ("held-out", u.language, u.text, u.alignment.symbols)
+        for u in data.sample_held(data.load(dataset, work, "held"), count)
+    ]
+    new = json.loads((Path(__file__).parent / "new_sentences.json").read_text("utf-8"))
+    for language in common.LANGUAGES:
+        texts = new[language][:count]
+        for text, found in zip(texts, phones.phonemes(texts, language), strict=True):
+            symbols, _ = common.merge_phones(found, [1] * (len(found) + 2), language)
+            rows.append(("new", language, text, np.array([table[s] for s in symbols])))
+    wrong: dict[tuple[str, str], list[int]] = {}
+    for seed, (kind, language, text, symbols) in enumerate(rows):
+        encoded, ended = generate(model, coder.encode(text).ids, language, seed, temperature, sub, 50)
+        heard = [p for p in spoken_phones(encoded) if p not in silent]
+        truth = [int(p) for i, p in enumerate(symbols) if i == 0 or symbols[i - 1] != p]
+        truth = [p for p in truth if p not in silent]
+        n = errors(truth, heard)
+        total = wrong.setdefault((kind, language), [0, 0])
+        total[0] += n
+        total[1] += len(truth)
+        said, meant = ("".join(names[p].split(":")[-1] for p in s) for s in (heard, truth))
+        print(
+            f"{n}/{len(truth)} {'' if ended else 'NO END '}{text} | {said}{'' if not n else ' <> ' + meant}",
+            flush=True,
+        )
+    for (kind, language), (n, of) in wrong.items():
+        print(f"{kind}, {language}: {n / of:.1%} of {of} phones")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("train", "speak"))
+    parser.add_argument("what", choices=("train", "spell"))
     parser.add_argument("dataset")
     parser.add_argument("work")
-    parser.add_argument("judge", nargs="?")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--planned", type=int, default=4000, help="steps over which the rate falls")
     parser.add_argument("--team", default="0/1", help="number/processes: start one process for each number")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--temperature", type=float, default=0.6)
     parser.add_argument("--sub", type=float, default=0.4)
-    parser.add_argument("--sharpen", type=float, default=1.2)
     args = parser.parse_args()
     if args.what == "train":
         rank, size = (int(x) for x in args.team.split("/"))
         meeting = str((Path(args.work) / f"team{size}").resolve())
         train(args.dataset, args.work, args.minutes, args.planned, Team(rank, size, meeting))
     else:
-        speak(args.dataset, args.work, args.judge, args.count, args.temperature, args.sub, args.sharpen)
+        spell(args.dataset, args.work, args.count, args.temperature, args.sub)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A pulse-and-noise vocoder whose pulses are locked to the frame grid.
+"""The parameters of a pulse-and-noise vocoder whose pulses are locked to the frame grid.
 
 In a frame with pitch number k the pulses stand at m/k of the frame, m = 0 … k-1 (f0 = k · 12.5 Hz): every frame starts
 at phase 0, so the voiced waveform is a function of the frames' parameters alone.
@@ -92,50 +92,3 @@ def lock_pitch(f0: np.ndarray, frames: int) -> np.ndarray:
     weight = voiced.reshape(frames, ticks) + 1e-3
     mean = (smooth.reshape(frames, ticks) * weight).sum(1) / weight.sum(1)
     return np.clip(np.round(mean / 12.5), 10, 36).astype(np.int64)
-
-
-def synthesise(
-    mc: np.ndarray, ap: np.ndarray, voiced: np.ndarray, pitch: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ticks (T, ORDER), (T, BANDS), (T,) in 0…1, pitch numbers (frames,), T = 16 · frames -> (voiced part, noise part).
-
-    Both have frames · 1920 samples, float32.
-    """
-    frames = len(pitch)
-    length = frames * common.FRAME
-    pulses = np.concatenate([t * common.FRAME + common.FRAME * np.arange(k) / k for t, k in enumerate(pitch)])
-    period = np.concatenate([np.full(k, common.FRAME / k) for k in pitch])
-    tick = np.minimum((pulses / common.TICK).astype(int), len(mc) - 1)
-    keep = voiced[tick] > 0.5
-    pulses, period, tick = pulses[keep], period[keep], tick[keep]
-    harmonic = np.zeros(length + FFT, np.float32)
-    omega = 2 * np.pi * np.arange(BINS) / FFT
-    for start in range(0, len(pulses), 256):
-        part = slice(start, start + 256)
-        t = tick[part]
-        spectrum = np.exp(mc[t].astype(np.complex64) @ MINIMUM_PHASE)
-        noise = np.exp(np.minimum(ap[t] @ BAND_TO_BINS, 0.0))
-        spectrum *= np.sqrt(np.maximum(1.0 - noise**2, 0.0)) * np.sqrt(period[part])[:, None]
-        whole = np.floor(pulses[part]).astype(int)
-        spectrum *= np.exp(-1j * omega[None] * (pulses[part] - whole)[:, None])
-        spectrum[:, 0] = 0.0
-        response = np.fft.irfft(spectrum, FFT, axis=1)
-        for at, wave in zip(whole, response, strict=True):
-            harmonic[at : at + FFT] += wave.astype(np.float32)
-    white = rng.standard_normal(length + 2 * common.TICK).astype(np.float32)
-    size = 2 * common.TICK
-    window = np.hanning(size + 1)[:size].astype(np.float32)
-    segments = np.lib.stride_tricks.sliding_window_view(white, size)[:: common.TICK][: len(mc)] * np.sqrt(
-        window
-    )
-    magnitude = np.exp(mc @ LOG_SPECTRUM)
-    share = np.where(voiced[:, None] > 0.5, np.exp(np.minimum(ap @ BAND_TO_BINS, 0.0)), 1.0)
-    filtered = np.fft.irfft(np.fft.rfft(segments, FFT, axis=1) * magnitude * share, FFT, axis=1).astype(
-        np.float32
-    )
-    # Zero-phase filtering wraps around: rotate so that a segment starts where its window starts.
-    filtered = np.roll(filtered, FFT // 4, axis=1)
-    noise = np.zeros(len(mc) * common.TICK + FFT, np.float32)
-    for i, wave in enumerate(filtered):
-        noise[i * common.TICK : i * common.TICK + FFT] += wave
-    return harmonic[:length], noise[FFT // 4 :][:length]
