@@ -34,6 +34,7 @@ ORDER = (
     ("job",),
     ("schedule", "workers", "streaming"),
     ("engine", "validation"),
+    ("bench", "quality"),
     ("cli", "server"),
     ("__main__",),
 )
@@ -209,7 +210,10 @@ def test_rooms_know_only_their_own_trade(name: str) -> None:
 
 @pytest.mark.parametrize("library", ["torch", "transformers", "qwen_tts", "librosa", "scipy"])
 def test_the_heavy_libraries_are_never_imported(library: str) -> None:
-    assert not [(importer, name) for importer, name in EDGES if name.split(".")[0] == library]
+    # but for the process that runs the official package because somebody asked for it
+    known = {"kazeia.bench.official"}
+    users = {importer for importer, name in EDGES if name.split(".")[0] == library}
+    assert users <= known
 
 
 def test_importing_the_package_imports_no_runtime() -> None:

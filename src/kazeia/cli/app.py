@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from kazeia.cli.bench import bench
 from kazeia.cli.guard import ERROR, note
 from kazeia.cli.models import convert, validate, voices
 from kazeia.cli.say import say
@@ -39,6 +40,7 @@ app.command(epilog=EXIT_CODES)(say)
 app.command()(voices)
 app.command()(convert)
 app.command()(validate)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:
