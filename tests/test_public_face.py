@@ -29,7 +29,7 @@ ORDER = (
     ("prompt", "bundle"),
     ("bundle_build",),
     ("model", "models"),
-    ("generation",),
+    ("generation", "teacher_forcing"),
     ("speech",),
     ("job",),
     ("schedule", "workers", "streaming"),
