@@ -194,7 +194,8 @@ class _Reading:
         allowed = _allowed(self._model.bundle.config.talker, len(speech.codes))
         frames = len(speech.codes)
         first = _compare(ours[0], true[0], allowed)
-        others = _compare(*(x.reshape(-1, x.shape[-1]) for x in (ours[1], true[1])), None)
+        width = ours[1].shape[-1]
+        others = _compare(ours[1].reshape(-1, width), true[1].reshape(-1, width), None)
         agreement, kl = (
             np.concatenate([one[:, None], rest.reshape(frames, -1)], axis=1)
             for one, rest in zip(first, others, strict=True)

@@ -47,7 +47,7 @@ class FormatQuality:
     length_ratios: tuple[float, ...]
     """Length over f32's, of the rollouts that ended by themselves in both."""
     decoder_snr_db: float | None
-    """Signal-to-noise ratio of the codec decoder against f32's on the same codes; None when they are equal."""
+    """Signal-to-noise ratio of the codec decoder against f32's on the same codes; None when equal."""
 
     @property
     def length_ratio(self) -> float | None:
