@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ serve(work)
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "bench_test_child.py").write_text(_MODULE)
     root = Path(kazeia.__file__).parents[1]
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{root}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{root}")
     return "bench_test_child"
 
 

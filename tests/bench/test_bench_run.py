@@ -89,6 +89,16 @@ def test_weights_that_fit_the_cache_have_no_share_of_the_memory() -> None:
     assert roofline(None, 20.0, 100, None) is None
 
 
+def test_the_predictors_body_is_read_many_times_and_held_once(report: BenchReport) -> None:
+    run = report.runs[0]
+    held, rate = run.weights.predictor_resident, run.predictor_gb_per_s
+    assert held < run.weights.predictor
+    assert rate is not None
+    assert run.shares(2.0, held)[1] is None
+    assert run.shares(2.0, held - 1)[1] == rate / 2
+    assert report.runs[1].shares(2.0, 0) == (None, None)
+
+
 def test_a_median_has_its_spread() -> None:
     found = Spread((3.0, 1.0, 2.0))
     assert found.to_dict() == {"median": 2.0, "low": 1.0, "high": 3.0, "values": [3.0, 1.0, 2.0]}

@@ -34,6 +34,7 @@ def test_a_talker_step_reads_every_matrix_once_and_a_frame_the_predictors_body_1
     body = elements(folder, starts="talker.code_predictor.model", has="layers.")
     heads = elements(folder, starts="talker.code_predictor.lm_head", has="")
     assert found.predictor == 4 * (15 * body + heads)
+    assert found.predictor_resident == 4 * (body + heads)
     assert found.decoder > 0
 
 

@@ -132,6 +132,14 @@ class Run:
         """Weights that the code predictor reads per second, in GB, when it reads them for one."""
         return _rate(self.weights.predictor, self.predictor_ms) if self.talker_step_ms else None
 
+    def shares(self, roof: float, cache: int | None) -> tuple[float | None, float | None]:
+        """Talker's and predictor's shares of the roof, in GB/s; None where a `cache` (bytes) holds them."""
+        held = self.weights.predictor_resident
+        return (
+            roofline(self.talker_gb_per_s, roof, self.weights.talker, cache),
+            roofline(self.predictor_gb_per_s, roof, held, cache),
+        )
+
     def to_dict(self, roof: float, cache: int | None) -> dict[str, Any]:
         """The fields; `roof` in GB/s and `cache` in bytes give the shares of the roofline."""
         found: dict[str, Any] = {}
@@ -140,8 +148,7 @@ class Run:
         found["weights"] = vars(self.weights)
         found["talker_gb_per_s"] = self.talker_gb_per_s
         found["predictor_gb_per_s"] = self.predictor_gb_per_s
-        found["talker_roofline"] = roofline(self.talker_gb_per_s, roof, self.weights.talker, cache)
-        found["predictor_roofline"] = roofline(self.predictor_gb_per_s, roof, self.weights.predictor, cache)
+        found["talker_roofline"], found["predictor_roofline"] = self.shares(roof, cache)
         return found
 
 
@@ -241,13 +248,12 @@ class BenchReport:
         )
 
     def _roofline_row(self, run: Run) -> list[str]:
-        cache = self.machine.l3_bytes
+        shares = run.shares(self.roof, self.machine.l3_bytes)
         row = [run.quant, str(run.threads)]
-        for time, size, rate in (
-            (run.talker_step_ms, run.weights.talker, run.talker_gb_per_s),
-            (run.predictor_ms, run.weights.predictor, run.predictor_gb_per_s),
+        for time, size, rate, share in (
+            (run.talker_step_ms, run.weights.talker, run.talker_gb_per_s, shares[0]),
+            (run.predictor_ms, run.weights.predictor, run.predictor_gb_per_s, shares[1]),
         ):
-            share = roofline(rate, self.roof, size, cache)
             row += [
                 _ms(time),
                 f"{size / 1e6:.0f} MB" if size >= 1e7 else f"{size / 1e6:.2f} MB",

@@ -18,6 +18,8 @@ class WeightBytes:
     """Read by one step: all of the talker and its head."""
     predictor: int
     """Read for one frame: the body once per codebook, and every head once."""
+    predictor_resident: int
+    """Of those, the different ones: what a cache would have to hold."""
     decoder: int
     """Read by one call, whatever the number of frames."""
 
@@ -27,9 +29,11 @@ def weight_bytes(bundle: Path) -> WeightBytes:
     heads = [_matrix_bytes(path) for path in sorted((bundle / "heads").glob("*.onnx"))]
     if not heads:
         raise BundleError(f"{bundle / 'heads'}: no graphs of heads; build the bundle again")
+    body = _matrix_bytes(bundle / "code_predictor.onnx")
     return WeightBytes(
         talker=_matrix_bytes(bundle / "talker.onnx"),
-        predictor=len(heads) * _matrix_bytes(bundle / "code_predictor.onnx") + sum(heads),
+        predictor=len(heads) * body + sum(heads),
+        predictor_resident=body + sum(heads),
         decoder=_matrix_bytes(bundle / "codec_decoder.onnx"),
     )
 

@@ -1,8 +1,8 @@
-"""Sentences to compare formats with: everyday words, no digits, none longer than a few seconds."""
+"""Sentences to compare formats with: everyday words, no numbers, none longer than a few seconds."""
 
 SENTENCES = {
     "english": (
-        "Good morning, the train to the north leaves in ten minutes.",
+        "Good morning, the train to the north leaves in a few minutes.",
         "She put the letter on the kitchen table and closed the door.",
         "Could you tell me where the nearest bakery is?",
         "After the storm, the children went down to the river.",
@@ -12,7 +12,7 @@ SENTENCES = {
         "Nobody knew why the dog kept waiting at the gate.",
     ),
     "french": (
-        "Bonjour, le train pour le nord part dans dix minutes.",
+        "Bonjour, le train pour le nord part dans quelques minutes.",
         "Elle a posé la lettre sur la table et fermé la porte.",
         "Pouvez-vous me dire où se trouve la boulangerie ?",
         "Après la tempête, les enfants sont descendus à la rivière.",
