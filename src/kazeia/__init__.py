@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazeia.errors import (
     AudioError,
+    BenchmarkError,
     BundleError,
     CheckpointError,
     ConfigError,
@@ -65,6 +66,7 @@ _HOMES = {
 
 __all__ = [
     "AudioError",
+    "BenchmarkError",
     "BundleError",
     "CheckpointError",
     "Chunk",

@@ -18,6 +18,7 @@ KazeiaError
 ├── EngineClosedError          the engine was used after close()
 ├── AudioError                 audio could not be written
 │   └── PlaybackError          no sound card, or no library to reach it
+├── BenchmarkError             a measurement could not be made
 └── MissingDependencyError     an optional package is needed and not installed
 
 Messages say what was found, what was expected and what to do.
@@ -96,6 +97,10 @@ class AudioError(KazeiaError):
 
 class PlaybackError(AudioError):
     """Audio could not be played."""
+
+
+class BenchmarkError(KazeiaError):
+    """A measurement could not be made: its process failed, or what it compares is not equal."""
 
 
 class MissingDependencyError(KazeiaError):

@@ -22,6 +22,7 @@ from kazeia.models import open_model
 from kazeia.random import derive_streams
 from kazeia.runtime.threads import resolve_threads
 from kazeia.sampling import OFFICIAL_PREDICTOR, OFFICIAL_TALKER, Sampling, mask, penalize
+from kazeia.teacher_forcing import force_predictor, force_talker
 from kazeia.text.languages import resolve_language, resolve_voice
 
 RELATIVE_TOLERANCE = 1e-3
@@ -162,19 +163,12 @@ def _talker_stages(model: Model, dump: Dump) -> list[Stage]:
     codes, trailing = dump.codes, dump.trailing_rows
     # A text that stands whole in the prompt is followed by padding alone: the recording has it.
     pad = trailing[0] if dump.info["layout"] == "whole" else _prompt(model, dump.info).pad
-    state, hidden, logits = model.talker.prefill(dump.prompt_rows, len(dump.prompt_rows) + len(codes))
-    hiddens, rows = [hidden.copy()], [logits.copy()]
-    for frame, frame_codes in enumerate(codes[:-1]):
-        text = trailing[frame] if frame < len(trailing) else pad
-        hidden, step_logits = model.talker.step(state, (model.predictor.embed(frame_codes) + text)[None])
-        hiddens.append(hidden.copy())
-        rows.append(step_logits[0].copy())
-    ours = np.stack(rows)
+    hidden, ours = force_talker(model, dump.prompt_rows, trailing, pad, codes)
     penalty = float(dump.info["repetition_penalty"])
     sampling = OFFICIAL_TALKER.replace(repetition_penalty=penalty, temperature=0.0)
     same = _choices(model, ours, codes, sampling) == _choices(model, dump.talker_logits, codes, sampling)
     return [
-        _tensor_stage("talker hidden", np.concatenate(hiddens), dump.talker_hidden),
+        _tensor_stage("talker hidden", hidden, dump.talker_hidden),
         _tensor_stage("talker logits", ours, dump.talker_logits),
         _count_stage("codebook 0, teacher-forced", same, "codes"),
     ]
@@ -193,8 +187,7 @@ def _choices(model: Model, logits: F32, codes: npt.NDArray[Any], sampling: Sampl
 
 def _predictor_stage(model: Model, dump: Dump) -> Stage:
     codes = dump.codes
-    hidden = dump.frame_hidden
-    ours = np.stack([model.predictor.logits(h, c) for h, c in zip(hidden, codes, strict=True)])
+    ours = force_predictor(model, dump.frame_hidden, codes)
     same = ours.argmax(-1) == dump.predictor_logits.argmax(-1)
     width = ours.shape[-1]
     error = relative_error(ours.reshape(-1, width), dump.predictor_logits.reshape(-1, width))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kazeia.bench.report import SPEED_COLUMNS, table
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -73,7 +75,9 @@ def test_the_test_command_is_the_same_everywhere() -> None:
     assert script.rstrip().endswith(test)
 
 
-@pytest.mark.parametrize("command", ["say", "serve", "voices", "convert", "validate"])
+@pytest.mark.parametrize(
+    "command", ["say", "serve", "voices", "convert", "validate", "bench", "quality"]
+)
 def test_the_page_lists_exactly_the_options_of_the_command(command: str, tmp_path: Path) -> None:
     done = shell(f"kazeia {command} --help", tmp_path)
     known = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", done.stdout.split("Exit codes:")[0])) - {"--help"}
@@ -83,6 +87,10 @@ def test_the_page_lists_exactly_the_options_of_the_command(command: str, tmp_pat
     prose = section[0].split("<!-- run -->")[0]
     listed = set(re.findall(r"`(--[a-z][a-z-]+)`", prose))
     assert listed == known
+
+
+def test_the_table_of_the_readme_is_that_of_the_command() -> None:
+    assert table(SPEED_COLUMNS, []) in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from kazeia.cli.bench import bench, quality
 from kazeia.cli.guard import ERROR, note
 from kazeia.cli.models import convert, validate, voices
 from kazeia.cli.say import say
@@ -41,6 +42,8 @@ app.command()(serve)
 app.command()(voices)
 app.command()(convert)
 app.command()(validate)
+app.command()(bench)
+app.command()(quality)
 
 
 def _print_version(wanted: bool) -> None:
