@@ -62,9 +62,7 @@ class Talker:
         cache.lengths = call.run(lengths)
         return call.outputs["hidden"][0], call.outputs["logits"][0]
 
-    def step(
-        self, state: TalkerState, embeds: F32, held: Collection[int] = ()
-    ) -> tuple[F32, F32]:
+    def step(self, state: TalkerState, embeds: F32, held: Collection[int] = ()) -> tuple[F32, F32]:
         """One frame for every row: embeds (rows, hidden) → hidden (rows, hidden), logits (rows, vocab).
 
         Rows in `held` do not move on: they are computed in vain, and have read nothing afterwards.
