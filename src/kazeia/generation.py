@@ -150,8 +150,11 @@ class FrameLoop:
         resting = {id(u) for u in held}
         taking_part = [u for u in self._active + self._waiting if id(u) not in resting]
         for u in taking_part:
-            if u.cancelled:
-                u.finish_reason = "cancelled"
+            try:
+                if u.cancelled:
+                    u.finish_reason = "cancelled"
+            except Exception as error:  # the event is the caller's own object
+                u.error = error
         self._waiting = [u for u in self._waiting if not u.ended]
         self._keep_going()
         self._return()

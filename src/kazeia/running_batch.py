@@ -157,9 +157,10 @@ class _InTurn(_Generator):
                 self._owner = threading.get_ident()
                 try:
                     self._receive(wait=False)
-                    # Another may have made it in the meantime.
-                    if call.items.empty() and not call.gone and not self._scheduler.turn(call):
-                        raise RuntimeError("a call waits for a frame, and there is nothing to do")
+                    if call.items.empty() and not call.gone:  # nobody else has made it in the meantime
+                        busy = self._scheduler.turn(call)
+                        if not busy and call.items.empty():
+                            raise RuntimeError("a call waits for a frame, and there is nothing to do")
                 finally:
                     self._owner = None
 
