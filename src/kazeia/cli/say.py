@@ -105,7 +105,7 @@ def say(
     ] = "whole",
     segment_pause: Annotated[
         float,
-        typer.Option("--segment-pause", metavar="MS", help="Silence between the pieces of a long text."),
+        typer.Option("--segment-pause", metavar="MS", help="Silence between pieces of a long text."),
     ] = 0,
     no_markup: Annotated[
         bool, typer.Option("--no-markup", help="Speak [pause:400ms] instead of making a pause.")
