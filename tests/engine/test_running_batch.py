@@ -144,7 +144,7 @@ def test_calls_of_all_kinds_from_many_threads_are_rows_of_one_batch(
     assert np.array_equal(together.pop(5), long)
     got = [together[0], together[1], *together[2], together[3], together[4]]
     assert all(np.array_equal(pcm, wanted) for pcm, wanted in zip(got, alone, strict=True))
-    assert 6 <= max(rows) <= scheduler.MAX_BATCH
+    assert 4 <= max(rows) <= scheduler.MAX_BATCH  # some end before the last ones begin
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
