@@ -26,6 +26,7 @@ from kazeia.prompt import Layout, Prompt
 from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
 from kazeia.runaway import GuardChoice, choose_guard
+from kazeia.running_batch import RunningBatch
 from kazeia.runtime.threads import Threads, plan_threads
 from kazeia.sampling import (
     OFFICIAL_PREDICTOR,
@@ -37,10 +38,11 @@ from kazeia.sampling import (
     choose_sampling,
 )
 from kazeia.schedule import ChunkFrames, chunk_schedule
+from kazeia.scheduler import MAX_BATCH
 from kazeia.speech import Chunk, PlaybackClock, Speech
 from kazeia.text.clean import check_text
 from kazeia.text.languages import resolve_language, resolve_voice
-from kazeia.text.segments import split_text
+from kazeia.text.pauses import plan_speech
 from kazeia.workers import Registry, Workers
 
 I64 = npt.NDArray[np.int64]
@@ -56,12 +58,20 @@ class Engine:
     """
 
     def __init__(
-        self, model: Model, *, name: str, budget: FrameBudget, threads: Threads, guard: GuardChoice
+        self,
+        model: Model,
+        *,
+        name: str,
+        budget: FrameBudget,
+        threads: Threads,
+        guard: GuardChoice,
+        max_batch: int = MAX_BATCH,
     ) -> None:
         """Use `kazeia.load`."""
         bundle = model.bundle
         talker = bundle.config.talker
         self._model: Model | None = model
+        self._batch: RunningBatch | None = RunningBatch(model, max_batch, threads.side_by_side)
         self._budget = budget
         self._calls = Registry()
         self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
@@ -77,6 +87,8 @@ class Engine:
         """How the weights are stored."""
         self.threads = threads
         """How many threads each part has."""
+        self.max_batch = max_batch
+        """How many segments are generated side by side at most, of all calls together."""
         self.sample_rate = bundle.codec_config.sample_rate
         """Hz."""
         self.voices: tuple[str, ...] = tuple(talker.spk_id)
@@ -98,7 +110,7 @@ class Engine:
 
         Waits for the frame that a running call is at, unless called from that call's `on_frame`.
         """
-        self._model = None
+        self._model = self._batch = None
         self._calls.stop_all(lambda: EngineClosedError(_CLOSED))
 
     def synthesize(
@@ -116,6 +128,8 @@ class Engine:
         segment_chars: int | None = SEGMENT_CHARS,
         cancel: threading.Event | None = None,
         on_frame: Callable[[int], None] | None = None,
+        segment_pause: float = 0,
+        markup: bool = True,
     ) -> Speech:
         """Speak a text.
 
@@ -128,10 +142,12 @@ class Engine:
         "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
         pieces, None never cuts. cancel: set it to stop generating within a frame; what was generated is
         still decoded and returned. on_frame: called with the number of frames so far, between two
-        frames, by the thread that generates.
+        frames, by the thread that generates, which serves all calls: it must not wait for another one.
+        segment_pause: silence between those pieces, in ms from 0 to 60,000. markup: whether [pause:400ms]
+        or [pause:1.5s] in the text is a pause of exactly so long; False takes brackets as they are.
 
-        Raises TextError, VoiceError, LanguageError or OptionError for what cannot be done,
-        GenerationError for numbers that cannot be used, EngineClosedError.
+        Raises TextError (malformed pauses included), VoiceError, LanguageError or OptionError for what
+        cannot be done, GenerationError for numbers that cannot be used, EngineClosedError.
         """
         return self.batch(
             [
@@ -148,6 +164,8 @@ class Engine:
                     segment_chars,
                     cancel,
                     on_frame,
+                    segment_pause,
+                    markup,
                 )
             ]
         )[0]
@@ -159,7 +177,7 @@ class Engine:
         """
         model = self._open()
         jobs = [self._check(model, request) for request in requests]
-        return streaming.synthesize(model, jobs, self._workers(), self._open)
+        return streaming.synthesize(model, self._running(), jobs, self._workers(), self._open)
 
     def stream(
         self,
@@ -177,6 +195,8 @@ class Engine:
         segment_chars: int | None = SEGMENT_CHARS,
         cancel: threading.Event | None = None,
         on_frame: Callable[[int], None] | None = None,
+        segment_pause: float = 0,
+        markup: bool = True,
     ) -> Iterator[Chunk]:
         """Speak a text piece by piece, while it is generated.
 
@@ -202,8 +222,11 @@ class Engine:
             segment_chars,
             cancel,
             on_frame,
+            segment_pause,
+            markup,
         )
-        return streaming.stream(model, self._check(model, request), schedule, self._workers(), self._open)
+        job = self._check(model, request)
+        return streaming.stream(model, self._running(), job, schedule, self._workers(), self._open)
 
     def predict_codes(
         self,
@@ -254,6 +277,13 @@ class Engine:
             raise EngineClosedError(_CLOSED)
         return model
 
+    def _running(self) -> RunningBatch:
+        self._open()
+        batch = self._batch
+        if batch is None:
+            raise EngineClosedError(_CLOSED)
+        return batch
+
     def _check(self, model: Model, request: Request) -> Job:
         """Refuse what cannot be done, by name, before any work; resolve the rest."""
         check_request(request)
@@ -268,8 +298,14 @@ class Engine:
         check_count("max_frames", request.max_frames)
         check_count("segment_chars", request.segment_chars)
         instruct = self._instruct(model, request.instruct)
+        segments, pauses = plan_speech(
+            request.text,
+            request.segment_chars,
+            markup=request.markup,
+            segment_pause=request.segment_pause,
+        )
         utterances = []
-        for index, segment in enumerate(split_text(request.text, request.segment_chars)):
+        for index, segment in enumerate(segments):
             prompt = model.prompts.build(segment, voice, language, instruct, request.layout)
             utterances.append(
                 Utterance(
@@ -282,7 +318,9 @@ class Engine:
                     self.guard,
                 )
             )
-        return Job(request, voice, language or "auto", seed, utterances, PlaybackClock(self.sample_rate))
+        samples = [round(pause * self.sample_rate / 1000) for pause in pauses]
+        clock = PlaybackClock(self.sample_rate)
+        return Job(request, voice, language or "auto", seed, utterances, samples, clock)
 
     def _workers(self) -> Workers:
         return Workers(self._calls, self.threads.side_by_side)
@@ -321,6 +359,7 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     budget: FrameBudget | None = None,
     guard: GuardChoice = "auto",
+    max_batch: int = MAX_BATCH,
     warm_up: bool = True,
     progress: Progress | None = None,
 ) -> Engine:
@@ -333,6 +372,7 @@ def load(
     this process may really use. cache_dir: where prepared models are kept; None takes
     KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
     guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
+    max_batch: how many segments are generated side by side at most, of all calls together; more wait.
     warm_up: run everything once, so that the first call is as fast as the others; not worth it for one call.
     progress: told (stage, share) while a model is prepared the first time.
 
@@ -342,6 +382,7 @@ def load(
     if budget is not None and not isinstance(budget, FrameBudget):
         raise OptionError(f"budget is {budget!r}; expected a FrameBudget, or None")
     choose_guard(guard, is_random=False)  # refused before the work
+    check_count("max_batch", max_batch, optional=False)
     opened = open_model(
         Path(model) if isinstance(model, os.PathLike) else model,
         quant,
@@ -357,4 +398,5 @@ def load(
         budget=budget or FrameBudget(),
         threads=plan,
         guard=guard,
+        max_batch=int(max_batch),
     )

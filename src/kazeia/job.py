@@ -15,7 +15,9 @@ from kazeia.generation import FinishReason, Utterance
 from kazeia.prompt import Layout
 from kazeia.sampling import SamplingChoice
 from kazeia.speech import PlaybackClock, Speech, Timings
+from kazeia.text.pauses import check_pause
 
+_WORST_FIRST: tuple[FinishReason, ...] = ("cancelled", "runaway", "limit", "stop")
 SEGMENT_CHARS = 300  # longer texts are spoken in pieces of about this many characters
 
 
@@ -35,6 +37,8 @@ class Request:
     segment_chars: int | None = SEGMENT_CHARS
     cancel: threading.Event | None = None
     on_frame: Callable[[int], None] | None = None
+    segment_pause: float = 0
+    markup: bool = True
 
 
 def check_request(request: object) -> None:
@@ -45,12 +49,18 @@ def check_request(request: object) -> None:
         raise OptionError(f"cancel is {request.cancel!r}; expected a threading.Event or None")
     if request.on_frame is not None and not callable(request.on_frame):
         raise OptionError(f"on_frame is {request.on_frame!r}; expected a function of one number, or None")
+    if not isinstance(request.markup, bool):
+        raise OptionError(f"markup is {request.markup!r}; expected True or False")
+    check_pause("segment_pause", request.segment_pause)
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise OptionError unless `value` is None or a whole number of at least 1."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
-        raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1, or None")
+def check_count(name: str, value: object, *, optional: bool = True) -> None:
+    """Raise OptionError unless `value` is a whole number of at least 1, or None where that is `optional`."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        end = ", or None" if optional else ""
+        raise OptionError(f"{name} is {value!r}; expected a whole number of at least 1{end}")
 
 
 @dataclass
@@ -62,6 +72,7 @@ class Job:
     language: str
     seed: int
     utterances: list[Utterance]  # one per segment of the text
+    pauses: list[int]  # zero samples before each of them, and at the end
     clock: PlaybackClock
     timings: Timings = field(default_factory=Timings)
     told: int = 0
@@ -71,6 +82,15 @@ class Job:
         """Frames made so far, of those that will be kept."""
         made = sum(len(u.codes) for u in self.utterances)
         return made if self.request.max_frames is None else min(made, self.request.max_frames)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller wants no more."""
+        return self.request.cancel is not None and self.request.cancel.is_set()
+
+    def settled(self, index: int) -> bool:
+        """Whether all segments before `index` have ended."""
+        return all(u.finish_reason is not None for u in self.utterances[:index])
 
     def tell(self) -> None:
         """Report progress, once per new frame count."""
@@ -89,18 +109,32 @@ class Job:
         settled = sum(len(u.codes) for u in before if u.finish_reason is not None)
         return max(0, self.request.max_frames - settled)
 
-    def finish_reason(self, frames: int) -> FinishReason:
-        """How a speech of several segments ended, that has so many frames: the worst of its parts."""
-        reasons = {u.finish_reason for u in self.utterances}
-        if "cancelled" in reasons:
-            return "cancelled"
-        if "runaway" in reasons:
-            return "runaway"
-        limit = self.request.max_frames  # it may have fallen into an earlier segment
-        return "limit" if "limit" in reasons or (limit is not None and frames >= limit) else "stop"
+    def finish_reason(self) -> FinishReason:
+        """How the speech ended: the worst of its parts, of those that the request's limit has not cut off."""
+        kept: set[FinishReason | None] = set()
+        frames = 0
+        for u in self.utterances:
+            room = self.request.max_frames
+            frames += len(u.codes)
+            if room is not None and frames > room:
+                kept.add("limit")
+                break
+            kept.add(u.finish_reason)
+            if u.finish_reason == "cancelled":
+                break
+            if frames == room:
+                kept.add("limit")
+                break
+        return next(reason for reason in _WORST_FIRST if reason in kept)
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was said: neither cancelled nor ended by the request's own limit."""
+        limit = self.request.max_frames
+        return self.finish_reason() != "cancelled" and (limit is None or self.frames < limit)
 
     def speech(self, pcm: npt.NDArray[np.float32], codes: npt.NDArray[np.int64]) -> Speech:
-        """The finished speech: samples (frames · 1920,) and codes (frames, 16), with its timings."""
+        """The finished speech: samples, pauses included, and codes (frames, 16), with its timings."""
         t = self.timings
         t.prefill_s = sum(u.prefill_s for u in self.utterances)
         t.talker_s = sum(u.talker_s for u in self.utterances)
@@ -109,5 +143,5 @@ class Job:
         t.audio_s = len(pcm) / self.clock.sample_rate
         t.first_audio_s, t.first_audible_s = self.clock.first_audio_s, self.clock.first_audible_s
         t.total_s = self.clock.elapsed()
-        reason = self.finish_reason(len(codes))
+        reason = self.finish_reason()
         return Speech(pcm, self.clock.sample_rate, codes, self.seed, self.voice, self.language, reason, t)

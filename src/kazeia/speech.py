@@ -106,7 +106,7 @@ class Speech:
     """A finished utterance."""
 
     pcm: npt.NDArray[np.float32]
-    """Samples (frames · 1920,) in [−1, 1]."""
+    """Samples in [−1, 1]: 1920 per frame, and zeros where there is a pause."""
     sample_rate: int
     """Hz."""
     codes: npt.NDArray[np.int64]
@@ -133,7 +133,7 @@ class Chunk:
     """A piece of a stream."""
 
     pcm: npt.NDArray[np.float32]
-    """Samples (frames · 1920,) in [−1, 1]; may be empty in the last chunk."""
+    """Samples in [−1, 1]: 1920 per frame, or the zeros of a pause; may be empty in the last chunk."""
     sample_rate: int
     """Hz."""
     index: int

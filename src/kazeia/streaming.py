@@ -1,102 +1,49 @@
 """From checked requests to samples: the generator and the codec decoder side by side.
 
 The generator (talker and code predictor) is bound by memory, the decoder by arithmetic, so one thread
-of each shares two cores well. The generator runs in a thread of its own, a bounded number of frames
-ahead of the decoder. For files the decoder works in the caller's thread, which has nothing better to
+of each shares two cores well. The generator is one for all calls (`RunningBatch`), a bounded number of frames
+ahead of their decoders. For files the decoder works in the caller's thread, which has nothing better to
 do; for streams in a second thread, one chunk ahead of the listener. Neither when there is one core.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from kazeia.generation import FrameLoop
 from kazeia.job import Job
 from kazeia.model import Model
-from kazeia.random import derive_streams
+from kazeia.running_batch import Call, RunningBatch
 from kazeia.runtime.codec_decoder import DecoderState
 from kazeia.schedule import ChunkSchedule
+from kazeia.scheduler import Step
 from kazeia.speech import Chunk, Speech
 from kazeia.workers import Workers
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-MAX_BATCH = 8  # utterances generated side by side
 _PIECE = 8  # frames decoded at once: larger pieces win nothing more
 _LEAST_AHEAD = 2  # frames: with one only, each would wait for the other
-
-
-@dataclass(frozen=True)
-class Step:
-    """What one step of the frame loop brought for one segment of one job."""
-
-    job: int
-    segment: int
-    codes: I64 | None  # (16,), None when there is no new frame
-    last: bool  # whether the segment has ended
-    room: int | None  # frames that the segment may fill at most, None for any
-    again: bool = False  # whether the segment begins anew: what came of it before is void
-
-
-def generate(
-    model: Model, jobs: Sequence[Job], rows: int, check: Callable[[], object], *, retry: bool
-) -> Generator[list[Step], None, None]:
-    """Generate all segments of all jobs, up to `rows` side by side; one list per step.
-
-    `check` is called before every step, and ends the work by what it raises. With `retry`, runaways
-    are begun anew as often as their guard says.
-    """
-    loop = FrameLoop(model.talker, model.predictor, model.bundle.config.talker, model.prefixes)
-    waiting = deque((j, s) for j, job in enumerate(jobs) for s in range(len(job.utterances)))
-    places: dict[int, tuple[int, int]] = {}  # by the identity of the utterance
-    attempts: Counter[tuple[int, int]] = Counter()
-    while waiting or len(loop):
-        check()
-        while waiting and len(loop) < rows:
-            j, s = waiting.popleft()
-            utterance, room = jobs[j].utterances[s], jobs[j].room(s)
-            if room == 0:  # the segments before have filled the limit
-                continue
-            if room is not None:
-                utterance.max_frames = min(utterance.max_frames, room)
-            places[id(utterance)] = j, s
-            loop.join(utterance)
-        before = {key: len(jobs[j].utterances[s].codes) for key, (j, s) in places.items()}
-        steps = []
-        for u in loop.step():
-            j, s = places[id(u)]
-            if retry and u.finish_reason == "runaway" and u.guard and attempts[j, s] < u.guard.retries:
-                attempts[j, s] += 1
-                u.restart(derive_streams(jobs[j].seed, s, attempts[j, s]))
-                loop.join(u)
-                steps.append(Step(j, s, None, False, None, again=True))
-                continue
-            codes = u.codes[-1] if len(u.codes) > before[id(u)] else None
-            steps.append(Step(j, s, codes, u.finish_reason is not None, jobs[j].room(s)))
-            if u.finish_reason is not None:
-                del places[id(u)]
-        for job in jobs:
-            job.tell()
-        yield steps
+_FILE_AHEAD = 2 * _PIECE  # frames of a row that may wait for the decoder
 
 
 def synthesize(
-    model: Model, jobs: Sequence[Job], workers: Workers, check: Callable[[], object]
+    model: Model, batch: RunningBatch, jobs: Sequence[Job], workers: Workers, check: Callable[[], object]
 ) -> list[Speech]:
     """Generate and decode the jobs side by side, whole; the speeches in order."""
     segments = {
         (j, s): _Segment(model, job) for j, job in enumerate(jobs) for s in range(len(job.utterances))
     }
     with workers:
-        source = generate(model, jobs, MAX_BATCH, check, retry=True)
-        for step in _flat(workers.ahead(source, _PIECE, "kazeia-generator")):
+        check()
+        call = batch.enter(jobs, room=_FILE_AHEAD, in_order=False, retry=True)
+        workers.adopt(call)
+        for step in call:
             key = step.job, step.segment
             if step.again:
                 segments[key] = _Segment(model, jobs[step.job])
@@ -108,7 +55,14 @@ def synthesize(
                 segment.close()
     speeches = []
     for j, job in enumerate(jobs):
-        parts = [segments[j, s].take(job.room(s)) for s in range(len(job.utterances))]
+        parts = []
+        for s in range(len(job.utterances)):
+            part = segments[j, s].take(job.room(s))
+            if len(part[1]):
+                parts.append(_silence(model, job, s))
+            parts.append(part)
+        if job.whole:
+            parts.append(_silence(model, job, -1))
         pcm = np.concatenate([p for p, _ in parts])
         job.clock.hear(pcm)
         speeches.append(job.speech(pcm, np.concatenate([c for _, c in parts])))
@@ -116,44 +70,84 @@ def synthesize(
 
 
 def stream(
-    model: Model, job: Job, schedule: ChunkSchedule, workers: Workers, check: Callable[[], object]
+    model: Model,
+    batch: RunningBatch,
+    job: Job,
+    schedule: ChunkSchedule,
+    workers: Workers,
+    check: Callable[[], object],
 ) -> Iterator[Chunk]:
     """Generate and decode one job, a chunk at a time. Nothing begins before the first is asked for."""
     room = max(_LEAST_AHEAD, min(_PIECE, max(schedule.sizes)))
     with workers:
-        steps = workers.ahead(generate(model, [job], 1, check, retry=False), room, "kazeia-generator")
-        for chunk in workers.ahead(_chunks(model, job, schedule, steps), 1, "kazeia-decoder"):
+        check()
+        call = batch.enter([job], room=room, in_order=True, retry=False)
+        workers.adopt(call)
+        for chunk in workers.ahead(_chunks(model, job, schedule, call), 1, "kazeia-decoder"):
             check()
             yield chunk
 
 
-def _chunks(
-    model: Model, job: Job, schedule: ChunkSchedule, steps: Iterable[list[Step]]
-) -> Generator[Chunk, None, None]:
-    rate, index = job.clock.sample_rate, 0
-    segment = _Segment(model, job)
-    parts = [segment.take()]
-    for step in _flat(steps):
-        size = schedule.size(index)
-        segment.add(step.codes)
-        # Decoded as they come, so that little is left to do when a long chunk is complete.
-        if step.last or segment.waiting == min(_PIECE, size - segment.decoded):
-            segment.decode()
-        if segment.decoded == size or (step.last and segment.decoded):
-            parts.append(segment.take())
-            pcm = parts[-1][0]
-            job.clock.hear(pcm)
-            yield Chunk(pcm, rate, index, job.seed)
-            index += 1
-        if step.last:
-            segment.close()
-            segment = _Segment(model, job)
+def _chunks(model: Model, job: Job, schedule: ChunkSchedule, call: Call) -> Generator[Chunk, None, None]:
+    rate, spoken = job.clock.sample_rate, 0
+    parts: list[tuple[F32, I64]] = []
+
+    def chunk(part: tuple[F32, I64]) -> Chunk:
+        parts.append(part)
+        job.clock.hear(part[0])
+        return Chunk(part[0], rate, len(parts) - 1, job.seed)
+
+    steps = _in_order(call)
+    for s in range(len(job.utterances)):
+        segment = _Segment(model, job)
+        begun, last = False, False
+        while not last:
+            step = next(steps)
+            last = step.last
+            # Those before have ended, so that this is exact; what was generated beyond it is not heard.
+            room = job.room(s)
+            segment.add(step.codes if room is None or segment.frames < room else None)
+            if not begun and segment.frames:
+                begun = True
+                pause = _silence(model, job, s)
+                if len(pause[0]):
+                    yield chunk(pause)
+            # Decoded as they come, so that little is left to do when a long chunk is complete.
+            size = schedule.size(spoken)
+            if last or segment.waiting == min(_PIECE, size - segment.decoded):
+                segment.decode()
+            if segment.decoded == size or (last and segment.decoded):
+                spoken += 1
+                yield chunk(segment.take())
+    if job.whole and len(_silence(model, job, -1)[0]):
+        yield chunk(_silence(model, job, -1))
+    index = len(parts)
+    parts.append(_Segment(model, job).take())  # there may be none
     speech = job.speech(np.concatenate([p for p, _ in parts]), np.concatenate([c for _, c in parts]))
     yield Chunk(np.empty(0, np.float32), rate, index, job.seed, is_last=True, speech=speech)
 
 
-def _flat(groups: Iterable[list[Step]]) -> Iterator[Step]:
-    return (step for group in groups for step in group)
+def _in_order(call: Call) -> Iterator[Step]:
+    """A stream's steps, segment by segment; what comes ahead of its time waits."""
+    early: dict[int, deque[Step]] = {s: deque() for s in range(len(call.rows))}
+    for s, waiting in early.items():
+        call.go_on(s)
+        last = False
+        while not last:
+            if not waiting:
+                step = call.take()
+                early[step.segment].append(step)
+                continue
+            step = waiting.popleft()
+            call.use(step)
+            last = step.last
+            yield step
+
+
+def _silence(model: Model, job: Job, index: int) -> tuple[F32, I64]:
+    """The pause before a segment, −1 for the one at the end: zero samples, and no codes."""
+    groups = model.bundle.config.talker.num_code_groups
+    return np.zeros(job.pauses[index], np.float32), np.empty((0, groups), np.int64)
 
 
 class _Segment:
@@ -172,6 +166,11 @@ class _Segment:
     def waiting(self) -> int:
         """Frames not yet decoded."""
         return len(self._waiting)
+
+    @property
+    def frames(self) -> int:
+        """Frames in all."""
+        return self._done + len(self._waiting)
 
     @property
     def decoded(self) -> int:

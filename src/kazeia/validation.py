@@ -210,6 +210,8 @@ def _free_stage(model: Model, dump: Dump) -> Stage:
     loop.join(utterance)
     while len(loop):
         loop.step()
+    if utterance.error is not None:
+        raise utterance.error
     same = np.zeros(codes.shape, np.bool_)
     count = len(utterance.codes)
     if count:

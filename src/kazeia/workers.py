@@ -8,10 +8,20 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 MakeError = Callable[[], Exception]
+
+
+class Part(Protocol):
+    """Something of a call that is at work until it is stopped."""
+
+    def stop(self, error: MakeError | None) -> None:
+        """Let it end; who waits for it gets an `error`, if any. May be called twice."""
+
+    def join(self) -> None:
+        """Wait until it has ended."""
 
 
 class Registry:
@@ -62,9 +72,10 @@ class Workers:
     def __init__(self, registry: Registry, threaded: bool) -> None:
         self._registry = registry
         self._threaded = threaded
-        self._stages: list[_Stage[Any]] = []
+        self._parts: list[Part] = []
         self._lock = threading.RLock()
-        self._stopped: MakeError | None = None
+        self._ended = False
+        self._error: MakeError | None = None
 
     def __enter__(self) -> Workers:
         self._registry.add(self)
@@ -90,29 +101,40 @@ class Workers:
         stage = _Stage(source, room, name)
         with self._lock:  # nobody may see a stage that has not been started
             stage.thread.start()
-            self._stages.append(stage)
-            if self._stopped is not None:
-                stage.stop(self._stopped)
+            self.adopt(stage)
         return stage
+
+    def adopt(self, part: Part) -> None:
+        """Stop and join this, too, when the call ends."""
+        with self._lock:
+            self._parts.append(part)
+            if self._ended:
+                part.stop(self._error)
 
     def stop(self, error: MakeError | None) -> None:
         """Let the threads end after the item they are at; consumers get an `error`, if any."""
         with self._lock:
-            self._stopped = error
-            for stage in self._stages:
-                stage.stop(error)
+            self._ended, self._error = True, error
+            for part in self._parts:
+                part.stop(error)
 
     def join(self) -> None:
         """Wait until the threads have ended, unless this is such a thread itself."""
-        if not isinstance(threading.current_thread(), _Thread):
+        if not isinstance(threading.current_thread(), WorkerThread):
             with self._lock:
-                stages = list(self._stages)
-            for stage in stages:
-                stage.thread.join()
+                parts = list(self._parts)
+            for part in parts:
+                part.join()
 
 
-class _Thread(threading.Thread):
-    """Never joined from its own kind: each might wait for the other."""
+class WorkerThread(threading.Thread):
+    """Never joined from its own kind: each might wait for the other.
+
+    A daemon, so that an abandoned stream does not keep the interpreter from exiting.
+    """
+
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        super().__init__(target=target, name=name, daemon=True)
 
 
 class _Stage(Iterator[T], Generic[T]):
@@ -126,8 +148,7 @@ class _Stage(Iterator[T], Generic[T]):
         self._stopped = False
         self._ended = False  # no more items will come
         self._error: BaseException | None = None
-        # Daemons, so that an abandoned stream does not keep the interpreter from exiting.
-        self.thread = _Thread(target=self._run, name=name, daemon=True)
+        self.thread = WorkerThread(self._run, name)
 
     def __next__(self) -> T:
         with self._changed:
@@ -151,6 +172,9 @@ class _Stage(Iterator[T], Generic[T]):
             self._items.clear()
             self._error = error() if error is not None else None
             self._changed.notify_all()
+
+    def join(self) -> None:
+        self.thread.join()
 
     def _run(self) -> None:
         try:

@@ -260,12 +260,13 @@ def test_without_options_the_library_decides(run: Run, engine: Any, tmp_path: Pa
     for name in ("voice", "instruct", "seed", "max_frames", "sampling", "predictor_sampling"):
         assert call[name] is None
     assert (call["language"], call["layout"]) == ("auto", "whole")
+    assert (call["segment_pause"], call["markup"]) == (0, True)
 
 
 def test_every_option_arrives(run: Run, engine: Any, tmp_path: Path) -> None:
     options = ["-m", "some/model", "-v", "bo", "-l", "de", "--instruct", "softly", "--quant", "q4"]
     options += ["--threads", "3", "--cache-dir", "c", "--layout", "streamed", "--max-frames", "99"]
-    options += ["--seed", str(2**64 - 1)]
+    options += ["--seed", str(2**64 - 1), "--segment-pause", "250", "--no-markup"]
     run("say", "hi", "-o", str(tmp_path / "a.wav"), *options)
     load = engine.loads[0]
     assert (load["model"], load["quant"], load["threads"], load["cache_dir"]) == (
@@ -277,6 +278,26 @@ def test_every_option_arrives(run: Run, engine: Any, tmp_path: Path) -> None:
     call = engine.calls[0]
     assert (call["voice"], call["language"], call["instruct"]) == ("bo", "de", "softly")
     assert (call["seed"], call["layout"], call["max_frames"]) == (2**64 - 1, "streamed", 99)
+    assert (call["segment_pause"], call["markup"]) == (250, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["Hello [pause:400] you"], "[pause:400]"),
+        (["Hello [pause:61s] you"], "60000ms"),
+        (["Hello", "--segment-pause", "-1"], "--segment-pause"),
+        (["Hello", "--segment-pause", "nan"], "--segment-pause"),
+    ],
+)
+def test_bad_pauses_are_refused_before_the_model_is_loaded(
+    run: Run, engine: Any, tmp_path: Path, arguments: list[str], named: str
+) -> None:
+    done = run("say", *arguments, "-o", str(tmp_path / "a.wav"))
+    assert done.code == 1
+    assert named in done.err
+    assert not engine.loads
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

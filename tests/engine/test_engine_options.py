@@ -41,6 +41,9 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
         for option in ("sampling", "predictor_sampling")
         for value in (True, 0.9, "greedy", "", {"temperature": 1.0}, (), Sampling)
     ),
+    *(({"segment_pause": v}, OptionError, "segment_pause") for v in (-1, 60_001, True, "9", float("nan"))),
+    *(({"markup": v}, OptionError, "markup") for v in (None, 1, "no")),
+    *(({"text": f"Hello. {v}"}, TextError, "pause") for v in ("[pause:400]", "[pause:2min]", "[pause:61s]")),
     *(({"voice": v}, VoiceError, "serena") for v in ("nobody", "", " ", 3, b"ryan", True)),
     *(({"language": v}, LanguageError, "english") for v in ("klingon", "", " ", 3, b"en", True)),
     *(({"instruct": v}, TextError, "instruct") for v in (3, b"softly", True, ["softly"])),

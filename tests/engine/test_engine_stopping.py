@@ -26,9 +26,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     step = FrameLoop.step
 
-    def count(self: FrameLoop) -> Any:
+    def count(self: FrameLoop, held: Any) -> Any:
         counted.append(1)
-        return step(self)
+        return step(self, held)
 
     monkeypatch.setattr(FrameLoop, "step", count)
     return counted

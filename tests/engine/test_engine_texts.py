@@ -125,3 +125,81 @@ def test_long_texts_are_cut_and_every_piece_is_spoken(tiny: Engine, text: str) -
     speech = tiny.synthesize(text, seed=1, max_frames=3, segment_chars=200, on_frame=seen.append)
     assert speech.codes.shape == (3, 16)
     assert seen[-1] == 3
+
+
+# ---- pauses ----
+
+
+def test_pauses_are_exact_zeros_between_the_speech_around_them(ending: Engine) -> None:
+    text = "[pause:10ms]One two three.[pause:400ms]Four five six.[pause:1.5s]"
+    speech = ending.synthesize(text, seed=1)
+    frames = [len(u) for u in pieces_of(speech.pcm, speech.codes)]
+    assert sum(frames) == len(speech.codes)
+    assert len(speech.pcm) == 1920 * len(speech.codes) + 24 * (10 + 400 + 1500)
+    assert not speech.pcm[: 24 * 10].any()
+    assert speech.pcm[24 * 10 :][:1920].any()
+    assert not speech.pcm[-24 * 1500 :].any()
+    assert speech.finish_reason == "stop"
+    assert speech.timings.audio_s == pytest.approx(len(speech.pcm) / 24000)
+    assert speech.timings.frames == len(speech.codes)
+    # Other lengths of the pause change nothing else.
+    other = ending.synthesize(text.replace("400ms", "7ms"), seed=1)
+    assert np.array_equal(other.codes, speech.codes)
+    assert len(other.pcm) == len(speech.pcm) - 24 * 393
+
+
+def pieces_of(pcm: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
+    """The codes before and behind the pause of 400 ms, found in the samples."""
+    silent = np.flatnonzero(np.convolve(pcm[240:-36000] == 0, np.ones(9600), "valid") == 9600)
+    assert len(silent) == 1
+    assert silent[0] % 1920 == 0
+    return [codes[: silent[0] // 1920], codes[silent[0] // 1920 :]]
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+@pytest.mark.parametrize(
+    "text", ["[pause:30ms]One.[pause:1ms][pause:2s]Two. Three.[pause:5ms]", "One is here. Two is here. " * 3]
+)
+def test_pauses_stream_as_they_are_written_to_a_file(ending: Engine, text: str, chunk: int) -> None:
+    options: dict[str, Any] = {"seed": 1, "segment_chars": 30, "segment_pause": 33.5}
+    whole = ending.synthesize(text, **options)
+    assert len(whole.pcm) > 1920 * len(whole.codes)
+    chunks = list(ending.stream(text, chunk_frames=chunk, **options))
+    assert np.array_equal(np.concatenate([c.pcm for c in chunks]), whole.pcm)
+    assert [c.index for c in chunks] == list(range(len(chunks)))
+    last = chunks[-1].speech
+    assert last is not None
+    assert np.array_equal(last.pcm, whole.pcm)
+    company = ending.batch([Request("Hello.", seed=2), Request(text, **options)])[1]
+    assert np.array_equal(company.pcm, whole.pcm)
+
+
+def test_a_limit_that_ends_the_speech_leaves_out_the_pauses_behind_it(ending: Engine) -> None:
+    text = "One two three.[pause:400ms]Four five six.[pause:1s]"
+    frames = len(ending.synthesize(text, seed=1).codes)
+    first = len(ending.synthesize("One two three.", seed=1).codes)
+    for limit, pauses in ((1, 0), (first, 0), (first + 1, 400), (frames, 400), (frames + 1, 1400)):
+        speech = ending.synthesize(text, seed=1, max_frames=limit)
+        assert len(speech.codes) == min(limit, frames)
+        assert len(speech.pcm) == 1920 * len(speech.codes) + 24 * pauses
+        stream = list(ending.stream(text, seed=1, max_frames=limit))
+        assert np.array_equal(np.concatenate([c.pcm for c in stream]), speech.pcm)
+
+
+def test_a_pause_between_segments_is_added_and_nothing_else(ending: Engine) -> None:
+    text = "One is here. Two is here. Three is here."
+    plain = ending.synthesize(text, seed=1, segment_chars=15)
+    paused = ending.synthesize(text, seed=1, segment_chars=15, segment_pause=250)
+    assert np.array_equal(paused.codes, plain.codes)
+    assert len(paused.pcm) == len(plain.pcm) + 2 * 24 * 250
+    assert np.array_equal(paused.pcm[paused.pcm != 0], plain.pcm[plain.pcm != 0])
+
+
+def test_without_markup_brackets_are_spoken(tiny: Engine) -> None:
+    text = "Say [pause:400ms] so."
+    speech = tiny.synthesize(text, seed=1, max_frames=4, markup=False)
+    assert len(speech.pcm) == 4 * 1920
+    for malformed in ("Say [pause:400] so.", "[pause:9min]"):
+        assert len(tiny.synthesize(malformed, seed=1, max_frames=2, markup=False).codes) == 2
+    with pytest.raises(EmptyTextError, match="nothing to say"):
+        tiny.synthesize("[pause:400ms]")

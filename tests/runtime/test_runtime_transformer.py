@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,46 @@ def test_keeping_rows_keeps_their_contents_in_order(config: TransformerConfig, r
     wanted = [contents(cache)[row] for row in rows]
     cache.keep(rows)
     assert same(contents(cache), wanted)
+
+
+def test_rows_grow_by_doubling(config: TransformerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+    allocate = KVCache._allocate
+
+    def watched(self: KVCache, rows: int, capacity: int) -> Any:
+        made.append((rows, capacity))
+        return allocate(self, rows, capacity)
+
+    one, cache = filled(config, [70]), KVCache(config, 1, 1)
+    monkeypatch.setattr(KVCache, "_allocate", watched)
+    for _ in range(16):
+        cache.append(one)
+    assert [rows for rows, _ in made] == [1, 2, 4, 8, 16]  # the first for the capacity
+    made.clear()
+    for capacity in range(70, 1000):
+        cache.reserve(16, capacity)
+    assert [capacity for _, capacity in made] == [256, 512, 1024]
+
+
+def test_a_row_that_is_extracted_goes_on_by_itself(config: TransformerConfig) -> None:
+    cache = filled(config, [4, 60, 2])
+    wanted = contents(cache)[1]
+    alone = cache.extract(1)
+    cache.data[...] = 0
+    assert same(contents(alone), [wanted])
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_memory_follows_use_and_not_capacity(config: TransformerConfig) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    cache = KVCache(config, 8, 32_768)
+    assert cache.data.nbytes > 300 * 2**20
+    for row in range(8):
+        cache.data[:, :, row, :, :100] = 1
+    assert resident() - before < 16 * 2**20
 
 
 def test_bindings_are_views_of_the_first_rows(config: TransformerConfig) -> None:

@@ -103,6 +103,13 @@ def say(
     layout: Annotated[
         str, typer.Option("--layout", metavar="whole|streamed", help="How the text is fed to the model.")
     ] = "whole",
+    segment_pause: Annotated[
+        float,
+        typer.Option("--segment-pause", metavar="MS", help="Silence between pieces of a long text."),
+    ] = 0,
+    no_markup: Annotated[
+        bool, typer.Option("--no-markup", help="Speak [pause:400ms] instead of making a pause.")
+    ] = False,
     temperature: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option("--temperature", metavar="T", help="Talker: 0 is greedy. Default: the model's."),
@@ -178,9 +185,11 @@ def say(
                 "seed": _checked_seed(seed),
                 "max_frames": max_frames,
                 "layout": layout,
+                "segment_pause": _checked_pause(segment_pause),
+                "markup": not no_markup,
             },
         )
-        order.text = _read_text(text, file)
+        order.text = _read_text(text, file, markup=not no_markup)
         try:
             with Display(quiet) as display:
                 loading = {"quant": quant, "threads": threads, "cache_dir": cache_dir}
@@ -307,6 +316,13 @@ def _checked_seed(seed: int | None) -> int | None:
     return None if seed is None else check_seed(seed)
 
 
+def _checked_pause(milliseconds: float) -> float:
+    from kazeia.text.pauses import check_pause
+
+    check_pause("--segment-pause", milliseconds)
+    return milliseconds
+
+
 def _choose_output(output: str | None, play: bool) -> str | None:
     """Where the audio goes, refused before any work if it cannot go there."""
     from kazeia.audio.files import check_target
@@ -344,10 +360,11 @@ def _refuse_other_files(output: str) -> None:
             )
 
 
-def _read_text(text: str | None, file: Path | None) -> str:
+def _read_text(text: str | None, file: Path | None, *, markup: bool) -> str:
     """The text from whichever entrance was used, decoded and checked alike."""
     from kazeia.errors import TextError
     from kazeia.text.clean import check_text, decode_text
+    from kazeia.text.pauses import check_markup
 
     if file is not None and text is not None:
         raise typer.BadParameter("both TEXT and --file were given; give one")
@@ -365,4 +382,6 @@ def _read_text(text: str | None, file: Path | None) -> str:
         data, name = sys.stdin.buffer.read(), "standard input"
     decoded = decode_text(data, name)
     check_text(decoded)
+    if markup:
+        check_markup(decoded)
     return decoded

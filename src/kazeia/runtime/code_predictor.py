@@ -21,25 +21,35 @@ Choose = Callable[[int, F32], int]
 
 
 class PredictorState:
-    """The caches and bound calls for batches of up to a given size; reused from frame to frame."""
+    """The cache and the bound calls of a predictor at work, kept for every number of rows it has met."""
 
     def __init__(self, predictor: CodePredictor) -> None:
         self._predictor = predictor
-        self._batch = 0
+        self._calls: dict[int, PredictorCalls] = {}
+        self._cache: KVCache | None = None
 
-    def resize(self, batch: int) -> None:
-        """Bind calls for exactly `batch` rows."""
-        if batch == self._batch:
-            return
-        self._batch = batch
+    def calls(self, batch: int) -> PredictorCalls:
+        """The calls for exactly `batch` rows."""
         p = self._predictor
-        inner = p.config.code_predictor.transformer
-        cache = KVCache(inner, batch, p.config.num_code_groups)
+        if self._cache is None:
+            self._cache = KVCache(p.config.code_predictor.transformer, batch, p.config.num_code_groups)
+        if batch > self._cache.data.shape[2]:
+            self._cache.reserve(batch, 1)
+            self._calls.clear()  # they are bound to the smaller one
+        if batch not in self._calls:
+            self._calls[batch] = PredictorCalls(p, self._cache, batch)
+        return self._calls[batch]
+
+
+class PredictorCalls:
+    """The sixteen calls of a frame of `batch` rows, and the arrays between them."""
+
+    def __init__(self, p: CodePredictor, cache: KVCache, batch: int) -> None:
+        inner, outer = p.config.code_predictor.transformer, p.config.transformer.hidden_size
         self.hidden = np.empty((batch, inner.hidden_size), np.float32)
         self.logits = np.empty((batch, p.config.code_predictor.vocab_size), np.float32)
 
         def call(seq: int) -> TransformerCall:
-            outer = p.config.transformer.hidden_size
             return TransformerCall(p.body, cache, batch, seq, outer, {"hidden": self.hidden}, p.row_pairs)
 
         self.first, self.next = call(2), call(1)
@@ -77,19 +87,19 @@ class CodePredictor:
     def frame(self, state: PredictorState, hidden: F32, code0: I64, choose: Choose) -> I64:
         """One frame of every row: hidden (rows, hidden), code0 (rows,) → codes (rows, 16)."""
         batch = hidden.shape[0]
-        state.resize(batch)
+        calls = state.calls(batch)
         codes = np.empty((batch, self.config.num_code_groups), np.int64)
         codes[:, 0] = code0
-        state.first.embeds[:, 0] = hidden
-        state.first.embeds[:, 1] = self._codec_embedding[code0]
-        lengths = state.first.run([0] * batch)
-        for k, head in enumerate(state.heads):
+        calls.first.embeds[:, 0] = hidden
+        calls.first.embeds[:, 1] = self._codec_embedding[code0]
+        lengths = calls.first.run([0] * batch)
+        for k, head in enumerate(calls.heads):
             if k:
-                state.next.embeds[:, 0] = self._embeddings[k - 1, codes[:, k]]
-                lengths = state.next.run(lengths)
+                calls.next.embeds[:, 0] = self._embeddings[k - 1, codes[:, k]]
+                lengths = calls.next.run(lengths)
             head.run()
             for row in range(batch):
-                codes[row, k + 1] = choose(row, state.logits[row])
+                codes[row, k + 1] = choose(row, calls.logits[row])
         return codes
 
     def logits(self, hidden: F32, codes: I64) -> F32:

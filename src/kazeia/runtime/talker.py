@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,9 +62,10 @@ class Talker:
         cache.lengths = call.run(lengths)
         return call.outputs["hidden"][0], call.outputs["logits"][0]
 
-    def step(self, state: TalkerState, embeds: F32) -> tuple[F32, F32]:
+    def step(self, state: TalkerState, embeds: F32, held: Collection[int] = ()) -> tuple[F32, F32]:
         """One frame for every row: embeds (rows, hidden) → hidden (rows, hidden), logits (rows, vocab).
 
+        Rows in `held` do not move on: they are computed in vain, and have read nothing afterwards.
         The arrays returned are overwritten by the next step.
         """
         cache = state.cache
@@ -73,7 +75,9 @@ class Talker:
         if call is None or call.embeds.shape[0] != batch or call.cache_data is not cache.data:
             call = state.call = self._new_call(state, batch, 1)
         call.embeds[:, 0] = embeds
-        cache.lengths = call.run(cache.lengths)
+        before, cache.lengths = cache.lengths, call.run(cache.lengths)
+        for row in held:  # the position beyond its last one is written again when it moves on
+            cache.lengths[row] = before[row]
         return call.outputs["hidden"][:, 0], call.outputs["logits"]
 
     def _new_call(self, state: TalkerState, batch: int, seq: int) -> TransformerCall:
