@@ -286,7 +286,8 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
             (hints, "hints"),
             (optimiser, "optimiser"),
         ):
-            part.load_state_dict(state[name])
+            if name in state:  # begin.py makes one without the last two
+                part.load_state_dict(state[name])
         step = state["step"]
         rng = np.random.default_rng(common.SEED + step)
     held = Clips(data.sample_held(data.load(dataset, work, "held"), 12), basis, quiet, 1, 1)
@@ -350,7 +351,7 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
     save()
 
 
-SHARPEN = 1.15  # a mean over what the codes leave open is smoother than any speech: undone by a stretch of the cepstrum
+SHARPEN = 1.0
 
 
 def whole_decoder(work: str, sharpen: float = SHARPEN) -> nn.Module:

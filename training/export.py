@@ -1,6 +1,6 @@
 """Step 6: the checkpoint in the official layout.
 
-    python export.py WORK OUT [--temperature 0.6 --subtalker-temperature 0.4]
+    python export.py WORK OUT [--temperature 0.3 --subtalker-temperature 0.2]
 
 Writes config.json, generation_config.json, model.safetensors (bf16), the tokenizer's files and speech_tokenizer/ (f32).
 """
@@ -60,13 +60,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work")
     parser.add_argument("out")
-    parser.add_argument("--temperature", type=float, default=0.6)
-    parser.add_argument("--subtalker-temperature", type=float, default=0.4)
+    parser.add_argument("--temperature", type=float, default=0.3)
+    parser.add_argument("--subtalker-temperature", type=float, default=0.2)
     args = parser.parse_args()
     out = Path(args.out)
     speech = out / "speech_tokenizer"
     speech.mkdir(parents=True, exist_ok=True)
-    for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "preprocessor_config.json"):
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "preprocessor_config.json", "README.md"):
         shutil.copyfile(LAYOUT / name, out / name)
     shutil.copyfile(LAYOUT / "speech_preprocessor_config.json", speech / "preprocessor_config.json")
     write_json(out / "config.json", config())

@@ -37,6 +37,7 @@ FIRST, REST = 2.0, (1.0, 1.0, 1.0, 1.0, 1.5, 0.3, 0.2, 0.6)
 NORM_RATE = 4.0  # of the norms' weights, in the others' rate: they make attention sharp
 SHARE = 0.25  # of the frames, for the predictor
 SPOKEN = 0.4  # of the utterances; the others are texts that nobody spoke
+FRENCH = 0.65  # of the utterances: its spelling takes longer to learn
 AUTO = 0.25  # of the utterances are not told their language
 
 
@@ -71,6 +72,11 @@ class Corpus:
             self.texts.append(
                 (coder.encode(row["text"]).ids, row["language"], np.array([table[s] for s in symbols]))
             )
+        self.spoken_in = {lang: [u for u in self.spoken if u.language == lang] for lang in common.LANGUAGES}
+        self.texts_in = {
+            lang: np.array([i for i, (_, of, _) in enumerate(self.texts) if of == lang])
+            for lang in common.LANGUAGES
+        }
         self.prosody = Prosody(self.spoken)
         self.aligner = Aligner()
         tokens = {u.name: coder.encode(u.text).ids for u in (*self.spoken, *self.held)}
@@ -93,9 +99,11 @@ class Corpus:
 
     def draw(self) -> tuple:
         rng = self.rng
+        wanted = "french" if rng.random() < FRENCH else "english"
         if rng.random() < SPOKEN:
-            return self.item(self.spoken[rng.integers(len(self.spoken))], int(rng.integers(16)) * common.TICK)
-        number = int(rng.integers(len(self.texts)))
+            spoken = self.spoken_in[wanted]
+            return self.item(spoken[rng.integers(len(spoken))], int(rng.integers(16)) * common.TICK)
+        number = int(rng.choice(self.texts_in[wanted]))
         tokens, language, symbols = self.texts[number]
         alignment = self.prosody.align(symbols, rng).shifted(int(rng.integers(common.FRAME)))
         frames = -(-alignment.length // common.FRAME)
@@ -253,7 +261,8 @@ def train(dataset: str, work: str, minutes: float, planned: int, team: Team) -> 
         state = torch.load(path, weights_only=False)
         model.load_state_dict(state["model"])
         average.load_state_dict(state["average"])
-        optimiser.load_state_dict(state["optimiser"])
+        if "optimiser" in state:  # begin.py makes one without
+            optimiser.load_state_dict(state["optimiser"])
         step, spent = state["step"], state["cpu"]
         corpus.rng = np.random.default_rng([common.SEED + step, team.rank])
         torch.manual_seed(common.SEED + step + 1_000_003 * team.rank)

@@ -366,11 +366,12 @@ def load(
     """Load a model, ready to speak.
 
     model: a checkpoint in the official layout (folder or hub id), a bundle made by `kazeia convert`,
-    or "random:tiny", "random:0.6b", … for a model of random numbers that makes noise; None takes the
-    environment's KAZEIA_MODEL. quant: "q8", "q4" or "f32". threads: in all (with two or
-    more, one of them is the decoder's), or a `Threads` that says what for; None takes the cores that
-    this process may really use. cache_dir: where prepared models are kept; None takes
-    KAZEIA_CACHE, then the platform's cache folder. budget: the limit of frames by the text's length.
+    or "random:tiny", "random:0.6b", … for a model of random numbers that makes noise; "embedded" for
+    the voice that comes with Kazeia; None takes the environment's KAZEIA_MODEL, else "embedded".
+    quant: "q8", "q4" or "f32". threads: in all (with two or more, one of them is the decoder's), or a
+    `Threads` that says what for; None takes the cores that this process may really use. cache_dir:
+    where prepared models are kept; None takes KAZEIA_CACHE, then the platform's cache folder. budget:
+    the limit of frames by the text's length.
     guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
     max_batch: how many segments are generated side by side at most, of all calls together; more wait.
     warm_up: run everything once, so that the first call is as fast as the others; not worth it for one call.

@@ -19,6 +19,9 @@ from kazeia.errors import BundleError, ConfigError, ModelNotFoundError, OptionEr
 from kazeia.quant import quant_plan
 
 RANDOM = "random:"
+EMBEDDED = "embedded"
+"""The name of the voice that the package carries."""
+_VOICE = Path(__file__).parent / "voice"
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,9 @@ class ModelInfo:
 def inspect(model: str | os.PathLike[str] | None = None, *, cache_dir: str | Path | None = None) -> ModelInfo:
     """Read a model's description. Nothing is built or loaded. Raises CheckpointError or BundleError."""
     name, cache = model_name(model), cache_folder(cache_dir)
-    folder = Path(name).expanduser()
+    folder = _bundle_folder(name)
     opened: Bundle | Checkpoint
-    if is_bundle(folder):
+    if folder is not None:
         opened = open_bundle(folder, cache)
     else:
         with _checkpoint(name, cache) as opened:
@@ -84,15 +87,20 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
 
 
 def model_name(model: str | os.PathLike[str] | None) -> str:
-    """The name given, else KAZEIA_MODEL. Raises ModelNotFoundError when there is neither."""
-    name = os.fspath(model) if model is not None else os.environ.get("KAZEIA_MODEL", "")
+    """The name given, else KAZEIA_MODEL, else "embedded". Raises ModelNotFoundError for an empty name."""
+    name = os.fspath(model) if model is not None else os.environ.get("KAZEIA_MODEL") or EMBEDDED
     if not name:
         raise ModelNotFoundError(
-            "no model given; pass a checkpoint folder, a bundle, a hub id such as "
-            '"Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice", or "random:tiny" to try the machinery '
-            "(--model on the command line, or set KAZEIA_MODEL)"
+            "the model's name is empty; pass a checkpoint folder, a bundle, a hub id such as "
+            f'"Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice", or "{EMBEDDED}" for the voice that comes with Kazeia'
         )
     return name
+
+
+def _bundle_folder(name: str) -> Path | None:
+    """The bundle that a name means, if it means one."""
+    folder = Path(name).expanduser()
+    return folder if name != EMBEDDED and is_bundle(folder) else None
 
 
 def open_model(
@@ -109,8 +117,7 @@ def open_model(
     quant_plan(quant)
     name = model_name(model)
     cache = cache_folder(cache_dir)
-    folder = Path(name).expanduser()
-    if is_bundle(folder):
+    if folder := _bundle_folder(name):
         bundle = open_bundle(folder, cache)
         check_kind(bundle.config, folder)
         if bundle.quant != quant:
@@ -140,7 +147,7 @@ def build_bundle(
     quant_plan(quant)
     cache = cache_folder(cache_dir)
     name = os.fspath(model)
-    if is_bundle(Path(name).expanduser()):
+    if _bundle_folder(name):
         raise OptionError(f"{name}: this is a bundle already; give the checkpoint it was made from")
     with _checkpoint(name, cache, progress) as checkpoint:
         check_kind(checkpoint.config, checkpoint.path)
@@ -190,7 +197,7 @@ def check_kind(config: ModelConfig, path: Path) -> None:
 
 def _checkpoint(name: str, cache: Path, progress: Progress | None = None) -> Checkpoint:
     if not is_random_name(name):
-        return open_checkpoint(name)
+        return open_checkpoint(_VOICE if name == EMBEDDED else name)
     from kazeia.testing import random_model_path
 
     def written(done: int, total: int) -> None:

@@ -146,11 +146,10 @@ def test_an_unknown_voice_is_one_line_and_no_file(
     assert engine.closed
 
 
-def test_no_model_is_the_librarys_error(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.delenv("KAZEIA_MODEL", raising=False)
-    result = run("say", "hi", "-o", str(tmp_path / "a.wav"))
+def test_an_empty_models_name_is_the_librarys_error(run: Run, tmp_path: Path) -> None:
+    result = run("say", "hi", "-m", "", "-o", str(tmp_path / "a.wav"))
     assert result.code == 1
-    assert result.err.startswith("kazeia: error: no model given")
+    assert result.err.startswith("kazeia: error: the model's name is empty")
 
 
 # ---- where the audio goes ----

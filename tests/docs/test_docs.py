@@ -60,8 +60,8 @@ def test_the_first_command_of_the_readme_speaks(tmp_path: Path) -> None:
     assert first is not None
     done = shell(first[1], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "hello.wav").stat().st_size == 44 + 38 * 1920 * 2
-    assert "noise" in done.stderr
+    samples = ((tmp_path / "bonjour.wav").stat().st_size - 44) // 2
+    assert 1.5 * 24_000 <= samples <= 4 * 24_000
 
 
 def test_the_test_command_is_the_same_everywhere() -> None:
@@ -75,9 +75,7 @@ def test_the_test_command_is_the_same_everywhere() -> None:
     assert script.rstrip().endswith(test)
 
 
-@pytest.mark.parametrize(
-    "command", ["say", "serve", "voices", "convert", "validate", "bench", "quality"]
-)
+@pytest.mark.parametrize("command", ["say", "serve", "voices", "convert", "validate", "bench", "quality"])
 def test_the_page_lists_exactly_the_options_of_the_command(command: str, tmp_path: Path) -> None:
     done = shell(f"kazeia {command} --help", tmp_path)
     known = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", done.stdout.split("Exit codes:")[0])) - {"--help"}

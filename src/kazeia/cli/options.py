@@ -13,7 +13,7 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help='Folder, bundle, hub id, or "random:tiny" to try the machinery. Default: KAZEIA_MODEL.',
+        help="Folder, bundle, hub id or random:PRESET. Default: KAZEIA_MODEL, else the embedded voice.",
     ),
 ]
 Quant = Annotated[str, typer.Option("--quant", metavar="f32|q8|q4", help="Format of the weights.")]

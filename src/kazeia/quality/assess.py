@@ -248,9 +248,8 @@ def _rollouts(
         counts = [
             word_errors(
                 text,
-                judge.hear(
-                    speech.pcm, speech.sample_rate, None if language is None else language_code(language)
-                ),
+                # A language without a code is left to the judge to guess.
+                judge.hear(speech.pcm, speech.sample_rate, language_code(language) if language else None),
             )
             for speech, (text, language) in zip(spoken, items, strict=True)
         ]

@@ -77,16 +77,6 @@ def _listed(languages: dict[str, str]) -> str:
     return f"; known: {', '.join(shown) or 'none'}, or {AUTO}"
 
 
-def language_code(language: str) -> str:
-    """The ISO 639-1 code of a model's language name. Raises LanguageError for one without a known code."""
-    aliases = _ALIASES.get(_fold(language))
-    if aliases is None:
-        raise LanguageError(
-            f'no code is known for the language "{language}"{_listed({n: n for n in _ALIASES})}'
-        )
-    return aliases[0]
-
-
 def resolve_voice(name: str | None, known: Iterable[str]) -> str:
     """The model's own spelling of the voice `name`, in any case; None gives the model's first voice.
 
