@@ -66,7 +66,13 @@ def main() -> int:
     out = Path(args.out)
     speech = out / "speech_tokenizer"
     speech.mkdir(parents=True, exist_ok=True)
-    for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "preprocessor_config.json", "README.md"):
+    for name in (
+        "vocab.json",
+        "merges.txt",
+        "tokenizer_config.json",
+        "preprocessor_config.json",
+        "README.md",
+    ):
         shutil.copyfile(LAYOUT / name, out / name)
     shutil.copyfile(LAYOUT / "speech_preprocessor_config.json", speech / "preprocessor_config.json")
     write_json(out / "config.json", config())
