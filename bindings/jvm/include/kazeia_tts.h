@@ -46,7 +46,7 @@ typedef struct {
  * kz_speech_free. */
 typedef struct {
     int16_t *pcm;        /* (samples,) */
-    size_t samples;      /* frames * 1920 at 24 kHz */
+    size_t samples;      /* frames * 1920 at 24 kHz, and pauses */
     int32_t *codes;      /* (frames, codebooks), row by row */
     size_t frames;       /* of 80 ms */
     size_t codebooks;    /* 16 */
@@ -65,13 +65,14 @@ typedef int (*kz_on_chunk)(const int16_t *pcm, size_t samples, int32_t sample_ra
 /* Load a model; returns 0 when that cannot be done.
  *
  * model: a checkpoint's folder, a bundle's, a hub id or "random:tiny" as for kazeia.load; NULL takes
- * KAZEIA_MODEL. options: "quant", "threads", "cache_dir". python: the interpreter of the environment
- * that holds kazeia (its file, or the environment's folder); NULL takes KAZEIA_PYTHON, then the one
+ * KAZEIA_MODEL, else the voice that comes with Kazeia. options: "quant", "threads", "cache_dir",
+ * "max_batch", "warm_up". python: the interpreter of the environment that holds kazeia (its file, or the environment's folder); NULL takes KAZEIA_PYTHON, then the one
  * that built this library. One process has one Python: the first load chooses it. */
 KZ_API kz_engine kz_load(const char *model, const char *options, const char *python);
 
 /* Speak a text. options: "voice", "language", "instruct", "seed", "sampling", "predictor_sampling"
- * (an object of Sampling's fields, or "official"), "max_frames", "layout", "segment_chars".
+ * (an object of Sampling's fields, or "official"), "max_frames", "layout", "segment_chars",
+ * "segment_pause" (ms), "markup".
  * speech: filled on KZ_OK, else zeroed. */
 KZ_API int kz_synthesize(kz_engine engine, const char *text, const char *options, kz_speech *speech);
 

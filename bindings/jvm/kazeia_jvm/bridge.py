@@ -19,7 +19,7 @@ Answer = tuple[bytes, int, bytes, int, int, int, str, str, str, tuple[float, ...
 """PCM (samples,) int16; Hz; codes (frames, codebooks) int32; frames; codebooks; seed; voice; language;
 finish reason; the seven times of kz_timings."""
 
-LOAD_OPTIONS = frozenset({"quant", "threads", "cache_dir"})
+LOAD_OPTIONS = frozenset({"quant", "threads", "cache_dir", "max_batch", "warm_up"})
 SPEECH_OPTIONS = frozenset(
     {
         "voice",
@@ -31,6 +31,8 @@ SPEECH_OPTIONS = frozenset(
         "max_frames",
         "layout",
         "segment_chars",
+        "segment_pause",
+        "markup",
     }
 )
 STREAM_OPTIONS = SPEECH_OPTIONS | {"chunk_frames"}

@@ -56,8 +56,8 @@ int main(int count, char **arguments) {
     CHECK_ERROR("ModelNotFoundError", "/nowhere/");
     CHECK(kz_load(arguments[2], NULL, NULL) == 0);
     CHECK_ERROR("ModelNotFoundError", "config.json");
-    CHECK(kz_load(NULL, NULL, NULL) == 0);
-    CHECK(kz_last_error()[0] != '\0');
+    CHECK(kz_load("", NULL, NULL) == 0);
+    CHECK_ERROR("ModelNotFoundError", "the model's name is empty");
     CHECK(kz_load(arguments[1], "{\"quant\": \"q3\"}", NULL) == 0);
     CHECK_ERROR("OptionError", "q3");
     CHECK(kz_load(arguments[1], "{\"threads\": 0}", NULL) == 0);
@@ -65,7 +65,7 @@ int main(int count, char **arguments) {
     CHECK(kz_load(arguments[1], "{\"cache_dir\": 5}", NULL) == 0);
     CHECK_ERROR("OptionError", "cache_dir");
     CHECK(kz_load(arguments[1], "{\"voice\": \"vivian\"}", NULL) == 0);
-    CHECK_ERROR("OptionError", "unknown option voice; there are: cache_dir, quant, threads");
+    CHECK_ERROR("OptionError", "unknown option voice; there are: cache_dir, max_batch, quant, threads, warm_up");
 
     kz_engine engine = load(arguments[1]), second = load(arguments[1]);
     CHECK(engine != second);

@@ -77,6 +77,7 @@ public final class EngineTest {
             {new TtsOptions().withSeed(-1), "OptionError", "seed is -1"},
             {new TtsOptions().withMaxFrames(0), "OptionError", "max_frames is 0"},
             {new TtsOptions().withSegmentChars(0), "OptionError", "segment_chars is 0"},
+            {new TtsOptions().withSegmentPause(-1), "OptionError", "segment_pause is -1"},
             {new TtsOptions().withLayout("sideways"), "OptionError", "sideways"},
             {new TtsOptions().withChunkFrames(1), "OptionError", "unknown option chunk_frames"},
             {new TtsOptions().withSampling(new Sampling().withTemperature(Double.NaN)), "OptionError", "temperature"},

@@ -49,8 +49,8 @@ class TtsEngine private constructor(private val number: Long) : Closeable {
          * Load a model.
          *
          * [model]: a checkpoint's folder, a bundle's, a hub id or "random:tiny"; null takes
-         * KAZEIA_MODEL. [quant]: "q8" (null), "q4" or "f32". [threads]: of the language model; null
-         * takes the cores there are. [cacheDir]: where prepared models are kept. [python]: the
+         * KAZEIA_MODEL, else the voice that comes with Kazeia. [quant]: "q8" (null), "q4" or "f32".
+         * [threads]: in all; null takes the cores there are. [cacheDir]: where prepared models are kept. [python]: the
          * interpreter, or the folder, of the environment that holds `kazeia`; null takes KAZEIA_PYTHON,
          * then the one that built the native library. Throws [TtsException].
          */

@@ -6,7 +6,7 @@ package com.kazeia.tts
  * that is never used again. Every function may be called from any thread and throws [TtsException].
  */
 object TtsJni {
-    /** Load a model; [model] null takes KAZEIA_MODEL, [python] null KAZEIA_PYTHON, then the built-in one. */
+    /** Load a model; [model] null takes the default, [python] null KAZEIA_PYTHON, then the built-in one. */
     @JvmStatic
     external fun nativeLoad(model: String?, options: String?, python: String?): Long
 

@@ -14,6 +14,8 @@ package com.kazeia.tts
  * @property maxFrames stop after so many frames of 80 ms; null derives a limit from the text.
  * @property layout "whole" or "streamed".
  * @property segmentChars longer texts are spoken in pieces; `Int.MAX_VALUE` never cuts.
+ * @property segmentPause silence between those pieces, in ms; null is none.
+ * @property markup whether `[pause:400ms]` in the text is a pause; null is yes.
  * @property chunkFrames frames per piece of a stream; null begins with one and grows. For streams only.
  */
 data class TtsOptions @JvmOverloads constructor(
@@ -27,6 +29,8 @@ data class TtsOptions @JvmOverloads constructor(
     val maxFrames: Int? = null,
     val layout: String? = null,
     val segmentChars: Int? = null,
+    val segmentPause: Double? = null,
+    val markup: Boolean? = null,
     val chunkFrames: Int? = null
 ) {
     fun withVoice(voice: String?): TtsOptions = copy(voice = voice)
@@ -49,6 +53,10 @@ data class TtsOptions @JvmOverloads constructor(
 
     fun withSegmentChars(chars: Int): TtsOptions = copy(segmentChars = chars)
 
+    fun withSegmentPause(ms: Double): TtsOptions = copy(segmentPause = ms)
+
+    fun withMarkup(markup: Boolean): TtsOptions = copy(markup = markup)
+
     fun withChunkFrames(frames: Int): TtsOptions = copy(chunkFrames = frames)
 
     internal fun toJson(): String = jsonObject(
@@ -61,6 +69,8 @@ data class TtsOptions @JvmOverloads constructor(
         "max_frames" to maxFrames,
         "layout" to layout,
         "segment_chars" to segmentChars,
+        "segment_pause" to segmentPause,
+        "markup" to markup,
         "chunk_frames" to chunkFrames
     )
 
