@@ -58,6 +58,8 @@ class Timings internal constructor(seconds: DoubleArray) {
     /** Seconds of work per second of audio; below 1 is faster than speech. NaN without audio. */
     val rtf: Double
         get() = if (audio > 0) total / audio else Double.NaN
+
+    override fun toString(): String = "$audio s of audio in $total s (first after $firstAudio s)"
 }
 
 /** A piece of a stream: 16-bit samples, mono, at [sampleRate] Hz; [index] counts from 0. */
