@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 import kazeia
-from hearing import Judge, error_rate, open_judge, words
+from hearing import error_rate, open_whisper_base
 from kazeia.engine import Engine
 from kazeia.models import EMBEDDED
+from kazeia.quality.judge import Judge, words
 
 GREETING = "Bonjour, je m'appelle Kazeia."
 SEEDS = (1, 42, 100, 777, 12345)
@@ -65,7 +66,7 @@ def voice(cache: Path) -> Iterator[Callable[[str], Engine]]:
 
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    return open_judge(tmp_path_factory.mktemp("judge"))
+    return open_whisper_base(tmp_path_factory.mktemp("judge"))
 
 
 def silence_share(pcm: npt.NDArray[np.float32]) -> float:
@@ -99,7 +100,7 @@ def test_the_greeting_ends_by_itself_and_sounds_like_speech(
 
 def test_the_greeting_is_heard(voice: Callable[[str], Engine], judge: Judge) -> None:
     spoken = [voice("q8").synthesize(GREETING, language="fr", seed=seed) for seed in SEEDS]
-    heard = [" ".join(words(judge.hear(speech.pcm, "fr"))) for speech in spoken]
+    heard = [" ".join(words(judge.hear(speech.pcm, speech.sample_rate, "fr"))) for speech in spoken]
     assert sum(text.startswith("bonjour") for text in heard) >= 4, heard
     assert sum("bonjour je m appelle" in text for text in heard) >= 3, heard
 
@@ -111,7 +112,7 @@ def test_new_sentences_are_understood_and_end(
     texts = SENTENCES[language]
     spoken = voice("q8").batch([kazeia.Request(t, language=language, seed=i) for i, t in enumerate(texts)])
     assert [s.finish_reason for s in spoken] == ["stop"] * len(texts)
-    heard = [judge.hear(s.pcm, language) for s in spoken]
+    heard = [judge.hear(s.pcm, s.sample_rate, language) for s in spoken]
     assert error_rate(zip(texts, heard, strict=True)) <= WORST[language], heard
 
 
@@ -121,7 +122,7 @@ def test_the_language_can_be_told_from_the_text(
 ) -> None:
     texts = SENTENCES[language][:5]
     spoken = voice("q8").batch([kazeia.Request(t, seed=i) for i, t in enumerate(texts)])
-    heard = [judge.hear(s.pcm, language) for s in spoken]
+    heard = [judge.hear(s.pcm, s.sample_rate, language) for s in spoken]
     assert error_rate(zip(texts, heard, strict=True)) <= WORST[language] + 0.15, heard
 
 
