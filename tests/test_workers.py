@@ -7,24 +7,16 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import pytest
 
 from kazeia.workers import Registry, Workers
+from patience import wait_until
 
 
 class Mine(Exception):
     pass
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for another thread; fail after ten seconds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came true")
 
 
 def count(made: list[int], end: int | None = None) -> Generator[int, None, None]:

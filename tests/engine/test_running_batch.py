@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,19 +25,13 @@ from kazeia import (
 )
 from kazeia.generation import FrameLoop
 from kazeia.running_batch import RunningBatch
+from patience import no_thread_left, wait_until  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.usefixtures("no_thread_left")
 PLANS = (Threads(1, side_by_side=True), Threads(1, side_by_side=False))
 QUANTS = ("f32", "q8", "q4")
 TEXT = "Four and twenty blackbirds."
 LONG = "This is a sentence. Here is another one! " * 4
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    gc.collect()
-    assert set(threading.enumerate()) <= before
 
 
 @pytest.fixture
@@ -111,14 +104,6 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
             thread.join()
     assert waited == [True]
     return results
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(10_000):
-        if condition():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came true")
 
 
 # ---- law 2 ----

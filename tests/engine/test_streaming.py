@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ from kazeia.runtime.codec_decoder import CodecDecoder
 from kazeia.schedule import VARIABLE
 from kazeia.speech import AUDIBLE, PlaybackClock
 from kazeia.workers import Workers
+from patience import no_thread_left, wait_until  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.usefixtures("no_thread_left")
 TEXT = "Four and twenty blackbirds, baked in a pie."
 FRAMES = 23
 PLANS = (
@@ -34,22 +35,6 @@ SCHEDULES = (1, 2, 5, 100, [1, 2, 4], [3, 1], [7, 7, 1, 2], None)
 
 class Mine(Exception):
     pass
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    gc.collect()
-    assert set(threading.enumerate()) <= before
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(10_000):
-        if condition():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came true")
 
 
 def pcm_of(chunks: list[Chunk]) -> np.ndarray:
