@@ -177,7 +177,9 @@ class Engine:
         """
         model = self._open()
         jobs = [self._check(model, request) for request in requests]
-        return streaming.synthesize(model, self._running(), jobs, self._workers(), self._open)
+        return streaming.synthesize(
+            model, self._running(), jobs, self._workers(), self._open, self.threads.decoders
+        )
 
     def stream(
         self,

@@ -16,7 +16,12 @@ Model = Annotated[
         help="Folder, bundle, hub id or random:PRESET. Default: KAZEIA_MODEL, else the embedded voice.",
     ),
 ]
-Quant = Annotated[str, typer.Option("--quant", metavar="f32|q8|q4", help="Format of the weights.")]
+Quant = Annotated[
+    str,
+    typer.Option(
+        "--quant", metavar="f32|q8|q4", help="Format of the weights; parts may differ, as in q4+predictor=q4."
+    ),
+]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--threads", metavar="N", help="CPU threads in all. Default: what the machine allows."),
