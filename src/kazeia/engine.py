@@ -95,6 +95,8 @@ class Engine:
         """The voices' names; the first is the default."""
         self.languages: tuple[str, ...] = talker.languages
         """The languages' names, besides "auto"."""
+        self.takes_instruct = model.prompts.takes_instruct
+        """Whether it follows `instruct`, which the 0.6B models do not."""
 
     def __enter__(self) -> Engine:
         self._open()
@@ -297,7 +299,7 @@ class Engine:
             raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
         check_count("max_frames", request.max_frames)
         check_count("segment_chars", request.segment_chars)
-        instruct = self._instruct(model, request.instruct)
+        instruct = self._instruct(request.instruct)
         segments, pauses = plan_speech(
             request.text,
             request.segment_chars,
@@ -325,12 +327,12 @@ class Engine:
     def _workers(self) -> Workers:
         return Workers(self._calls, self.threads.side_by_side)
 
-    def _instruct(self, model: Model, instruct: str | None) -> str | None:
+    def _instruct(self, instruct: str | None) -> str | None:
         if instruct is None or instruct == "":
             return None
         if not isinstance(instruct, str):
             raise TextError(f"instruct is {instruct!r}; expected a str or None")
-        if not model.prompts.takes_instruct:
+        if not self.takes_instruct:
             warn("the instruction is ignored: models of size 0.6B take none (spoken without it)")
             return None
         return instruct

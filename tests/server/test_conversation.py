@@ -199,6 +199,7 @@ def test_a_wrong_message_is_answered_and_the_talk_goes_on(server: Running, messa
         (START | {"speed": 9}, "invalid_value"),
         (START | {"input": "a"}, "unknown_parameter"),
         (START | {"language": "xx"}, "language_not_found"),
+        (START | {"instructions": "Whisper."}, "instructions_not_supported"),
     ],
 )
 def test_a_wrong_start_ends_the_talk(server: Running, message: dict[str, Any], code: str) -> None:

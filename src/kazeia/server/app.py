@@ -46,7 +46,6 @@ _EXPOSED = (
             "Frames",
             "Audio-Ms",
             "Total-Ms",
-            "Warning",
         )
     ),
 )

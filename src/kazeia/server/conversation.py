@@ -117,7 +117,7 @@ class Conversation:
         self._format = values.pop("response_format")
         values["model"] = values["model"] or self._state.model_id
         values["voice"] = values["voice"] or self._state.engine.voices[0]
-        self._order, headers = read_order(self._state, values, None)
+        self._order = read_order(self._state, values, None)
         await self._send(
             "ready",
             model=self._state.model_id,
@@ -125,7 +125,6 @@ class Conversation:
             seed=self._order.seed,
             response_format=self._format,
             sample_rate=self._state.engine.sample_rate,
-            warning=headers.get("X-Kazeia-Warning"),
         )
 
     async def _receive(self) -> dict[str, Any]:

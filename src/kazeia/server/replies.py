@@ -36,12 +36,11 @@ class Delivery:
 class SpeechReply(Response):
     """Speaks while it is being sent; stops within a frame when the client goes away."""
 
-    def __init__(self, speaker: Speaker, order: Order, delivery: Delivery, headers: dict[str, str]) -> None:
+    def __init__(self, speaker: Speaker, order: Order, delivery: Delivery) -> None:
         super().__init__()
         self._speaker = speaker
         self._order = order
         self._delivery = delivery
-        self._more_headers = headers
         self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +115,7 @@ class SpeechReply(Response):
         }
         if self._delivery.events:
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
-        return headers | self._more_headers
+        return headers
 
     async def _audio(self, take: Take) -> AsyncGenerator[bytes, None]:
         """The encoded audio; an item may be empty, which tells that sound has begun."""
