@@ -143,8 +143,9 @@ class Engine:
         derives a generous limit from the text. layout: "whole" puts the text in the prompt,
         "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
         pieces, None never cuts. cancel: set it to stop generating within a frame; what was generated is
-        still decoded and returned. on_frame: called with the number of frames so far, between two
-        frames, by the thread that generates, which serves all calls: it must not wait for another one.
+        still decoded and returned, unless its `is_set` raises, which ends the call with that error.
+        on_frame: called with the number of frames so far, between two frames, by the thread that
+        generates, which serves all calls: it must not wait for another one; what it raises ends the call.
         segment_pause: silence between those pieces, in ms from 0 to 60,000. markup: whether [pause:400ms]
         or [pause:1.5s] in the text is a pause of exactly so long; False takes brackets as they are.
 

@@ -50,6 +50,7 @@ def synthesize(
             segment = segments[key]
             segment.add(step.codes)
             if segment.waiting == _PIECE or step.last:
+                jobs[step.job].check()
                 segment.decode(step.room)
             if step.last:
                 segment.close()

@@ -115,7 +115,7 @@ class Take:
         self.stopped_by: str | None = None
         """Why it was cancelled, if it was."""
         self._speaker = speaker
-        self._event = threading.Event()
+        self._signal = _Signal()
         self._results: asyncio.Queue[Piece | BaseException] = asyncio.Queue()
         self._room = threading.Semaphore(_BUFFER)
         self._started = time.perf_counter()
@@ -130,7 +130,7 @@ class Take:
         if self.stopped_by is not None or self._ended:
             return
         self.stopped_by = reason
-        self._event.set()
+        self._signal.stop(reason)
         self._stop.set()
         if self._entering is not None:
             self._entering.cancel()
@@ -224,9 +224,8 @@ class Take:
         """In a worker thread: ask the engine for chunks and hand them over."""
         engine = self._speaker.engine
         try:
-            if self._event.is_set():
-                return
-            asked = {"cancel": self._event, **self.order.arguments(engine)}
+            self._signal.is_set()
+            asked = {"cancel": self._signal, **self.order.arguments(engine)}
             if self.whole:
                 speech = engine.synthesize(self.order.text, **asked)
                 _tell(loop, self._results, Piece(speech.pcm, speech))
@@ -234,17 +233,33 @@ class Take:
             chunks = engine.stream(self.order.text, **asked)
             with contextlib.closing(chunks):  # type: ignore[type-var]  # a generator, though typed as less
                 for chunk in chunks:
-                    if not self._wait_for_room():
-                        return
+                    self._wait_for_room()
                     _tell(loop, self._results, Piece(chunk.pcm, chunk.speech))
         except BaseException as error:
             _tell(loop, self._results, error)
 
-    def _wait_for_room(self) -> bool:
-        """Wait while the reader lies too far behind; False once the take is cancelled."""
-        while not self._event.is_set():
-            if self._room.acquire(timeout=_POLL_S):
-                return True
+    def _wait_for_room(self) -> None:
+        """Wait while the reader lies too far behind. Raises Stopped."""
+        while not self._signal.is_set() and not self._room.acquire(timeout=_POLL_S):
+            pass
+
+
+class _Signal(threading.Event):
+    """Tells the engine to stop, by raising `Stopped`: what it has made nobody will hear, decoded or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reason = ""
+
+    def stop(self, reason: str) -> None:
+        """From now on, raise."""
+        self._reason = reason
+        self.set()
+
+    def is_set(self) -> bool:
+        """False. Raises Stopped after `stop`."""
+        if super().is_set():
+            raise Stopped(self._reason)
         return False
 
 
