@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patience import wait_until
 
 import kazeia
 from kazeia import Engine, EngineClosedError, Request
 from kazeia.generation import FrameLoop
 from kazeia.runtime.codec_decoder import CodecDecoder
+from patience import wait_until
 
 TEXT = "Four and twenty blackbirds."
 LONGER = [" ".join(["This is a sentence. Here is another!"] * n) for n in (1, 2, 3)]

@@ -12,7 +12,6 @@ import json
 import logging
 import socket
 import warnings
-from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +29,7 @@ from kazeia.server.errors import ApiError, from_library
 from kazeia.server.speaking import Order, Stopped, Take
 from kazeia.server.state import ServerState
 from kazeia.server.voices import choose_voice
+from kazeia.server.waiting import Waiting
 from kazeia.text.clean import check_text
 from kazeia.text.feed import TextFeed
 from kazeia.text.languages import language_code, resolve_language
@@ -131,8 +131,7 @@ class WyomingSession:
         self._state = state
         self._reader = reader
         self._writer = writer
-        self._queue: deque[_Segment | _Reply | _StreamEnd] = deque()
-        self._filled = asyncio.Event()
+        self._queue = Waiting[_Segment | _Reply | _StreamEnd]()
         self._take: Take | None = None
         self._feed: TextFeed | None = None  # while a text is being written
         self._order = Order("", state.engine.voices[0])
@@ -142,7 +141,7 @@ class WyomingSession:
     @property
     def busy(self) -> bool:
         """Whether something is being spoken or waits for it."""
-        return self._working or bool(self._queue)
+        return self._working or len(self._queue) > 0
 
     async def run(self) -> None:
         """Serve until the client leaves, or says nothing for too long."""
@@ -177,13 +176,13 @@ class WyomingSession:
                 await self._act(event)
             except ApiError as refusal:
                 self._feed = None
-                self._put(_Reply(Error(refusal.message, refusal.code).event()))
+                self._queue.put(_Reply(Error(refusal.message, refusal.code).event()))
 
     async def _act(self, event: Event) -> None:
         if event.type == "describe":
-            self._put(_Reply(describe(self._state).event()))
+            self._queue.put(_Reply(describe(self._state).event()))
         elif event.type == "ping":
-            self._put(_Reply(Pong(text=event.data.get("text")).event()))
+            self._queue.put(_Reply(Pong(text=event.data.get("text")).event()))
         elif event.type == "synthesize":
             if self._feed is None:  # else it repeats, for older servers, what came in pieces
                 text = _text(event)
@@ -193,7 +192,7 @@ class WyomingSession:
                 except InputError as error:
                     raise from_library(error) from None
                 self._check_room(text)
-                self._put(_Segment(replace(order, text=text), streaming=False))
+                self._queue.put(_Segment(replace(order, text=text), streaming=False))
         elif event.type == "synthesize-start":
             self._order, self._feed = self._read_order(event), TextFeed()
         elif event.type == "synthesize-chunk" and self._feed is not None:
@@ -203,12 +202,12 @@ class WyomingSession:
                 pieces = await asyncio.to_thread(self._feed.push, text)
             except InputError as error:
                 raise from_library(error) from None
-            self._put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in pieces))
+            self._queue.put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in pieces))
         elif event.type == "synthesize-stop" and self._feed is not None:
             rest = self._feed.flush()
             self._feed = None
-            self._put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in rest))
-            self._put(_StreamEnd())
+            self._queue.put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in rest))
+            self._queue.put(_StreamEnd())
 
     def _read_order(self, event: Event) -> Order:
         voice = event.data.get("voice") or {}
@@ -233,18 +232,10 @@ class WyomingSession:
         if waiting + len(text) > limit:
             raise ApiError(400, f"more than {limit} characters wait to be spoken", code="text_too_long")
 
-    def _put(self, *items: _Segment | _Reply | _StreamEnd) -> None:
-        self._queue.extend(items)
-        if items:
-            self._filled.set()
-
     async def _speak(self) -> None:
         while True:
-            while not self._queue:
-                self._filled.clear()
-                await self._filled.wait()
+            item = await self._queue.take()
             self._working = True
-            item = self._queue.popleft()
             if isinstance(item, _Reply):
                 await async_write_event(item.event, self._writer)
             elif isinstance(item, _StreamEnd):
