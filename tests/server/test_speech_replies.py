@@ -21,6 +21,7 @@ from kazeia.audio.wav import pcm_bytes, wav_bytes
 from kazeia.engine import Engine
 from kazeia.errors import GenerationError
 from kazeia.server.voices import OPENAI_VOICES, choose_voice, model_id, voice_aliases
+from stated_lengths import stated_samples
 
 RATE = 24_000
 FRAMES = 6
@@ -65,6 +66,8 @@ def test_a_complete_reply_has_exact_sizes_and_tells_all(server: Running, pcm: np
     assert response.headers["x-kazeia-finish-reason"] == "limit"
     assert response.headers["x-kazeia-frames"] == str(FRAMES)
     assert response.headers["x-kazeia-audio-ms"] == str(80 * FRAMES)
+    if name not in ("aac", "pcm"):  # which have no place for it
+        assert stated_samples(name, response.content) == len(pcm)
 
 
 def test_a_complete_wav_is_read_by_everybody(server: Running, pcm: np.ndarray) -> None:
