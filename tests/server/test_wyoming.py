@@ -156,7 +156,12 @@ def test_a_stream_without_text_just_stops(wyoming: Running) -> None:
         (Event("synthesize"), "invalid_type"),
         (Event("synthesize", {"text": None}), "invalid_type"),
         (Event("synthesize", {"text": "a", "voice": "ryan"}), "invalid_type"),
-        (Event("synthesize", {"text": "a", "voice": {"name": 3}}), "voice_not_found"),
+        (Event("synthesize", {"text": "a", "voice": {"name": 3}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"name": ["ryan"]}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"speaker": {"name": "ryan"}}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"language": 3}}), "language_not_found"),
+        (Event("synthesize", {"text": "a [pause:60s]" * 6}), "pauses_too_long"),
+        (Event("synthesize", {"text": "a [pause:61s]"}), "unspeakable_text"),
     ],
     ids=repr,
 )

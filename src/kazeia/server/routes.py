@@ -64,6 +64,11 @@ async def _body(state: ServerState, request: Request) -> bytes:
             f"the content type is {kind[:80]!a}; send application/json",
             code="unsupported_media_type",
         )
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise ApiError(
+            415, f"the body's encoding is {coding[:80]!a}; send it as it is", code="unsupported_media_type"
+        )
     limit = state.settings.max_body_bytes
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:

@@ -26,11 +26,12 @@ from kazeia.audio.wav import pcm_bytes
 from kazeia.errors import InputError, KazeiaError
 from kazeia.random import draw_seed
 from kazeia.server.errors import ApiError, from_library
+from kazeia.server.fields import read_json
 from kazeia.server.speaking import Order, Stopped, Take
 from kazeia.server.state import ServerState
 from kazeia.server.voices import choose_voice
 from kazeia.server.waiting import Waiting
-from kazeia.text.clean import check_text
+from kazeia.text.clean import check_encoding, check_text
 from kazeia.text.feed import TextFeed
 from kazeia.text.languages import language_code, resolve_language
 
@@ -41,6 +42,7 @@ with warnings.catch_warnings():
 log = logging.getLogger("kazeia.server")
 
 _MAX_SESSIONS = 64
+_MAX_ANSWERS = 64  # that a client has asked for and not read
 _ATTRIBUTION = Attribution("Kazeia", "")
 
 
@@ -90,13 +92,13 @@ class WyomingServer:
                 raise ApiError(503, f"{_MAX_SESSIONS} clients are connected already", code="busy")
             self._sessions[task] = session = WyomingSession(self._state, reader, writer)
             await session.run()
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             outcome = "cancelled"
         except asyncio.CancelledError:
             outcome = "cancelled"
         except ApiError as refusal:
             outcome = "failed"
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):
                 await async_write_event(Error(refusal.message, refusal.code).event(), writer)
         except Exception:
             outcome = "failed"
@@ -167,11 +169,13 @@ class WyomingSession:
                     self._state.settings.time_limit_s,
                 )
             except asyncio.TimeoutError:
-                if self.busy:
+                if self.busy and self._reader.exception() is None:  # which may be a timeout of the network's
                     continue
                 return
             if event is None:
                 return
+            if sum(not isinstance(item, _Segment) for item in self._queue) >= _MAX_ANSWERS:
+                raise ApiError(429, f"{_MAX_ANSWERS} answers wait to be read", code="too_many_events")
             try:
                 await self._act(event)
             except ApiError as refusal:
@@ -215,6 +219,8 @@ class WyomingSession:
             raise ApiError(400, "voice is no object", code="invalid_type")
         engine = self._state.engine
         name = voice.get("speaker") or voice.get("name")
+        if name is not None and not isinstance(name, str):
+            raise ApiError(400, "the voice's name is no string", code="invalid_type")
         try:
             return Order(
                 "",
@@ -332,12 +338,13 @@ def _too_large(limit: int) -> ApiError:
 
 
 def _object(text: bytes) -> dict[str, Any]:
+    found = read_json(text)
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "an event is not JSON", code="invalid_event") from None
-    if not isinstance(found, dict):
-        raise ApiError(400, "an event is no JSON object", code="invalid_event")
+        check_encoding(json.dumps(found, ensure_ascii=False))  # parts of it are sent back
+    except InputError:
+        raise ApiError(
+            400, "an event holds a lone surrogate, which is no character", code="invalid_event"
+        ) from None
     return found
 
 
