@@ -59,6 +59,7 @@ def synthesize(
             segment = segments[key]
             segment.add(step.codes)
             if segment.waiting == _PIECE or step.last:
+                jobs[step.job].check()
                 segment.decode(step.room, beside, last=step.last)
         for segment in segments.values():
             segment.settle()
