@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kazeia
-from kazeia import Engine, EngineClosedError, Request
+from kazeia import Engine, EngineClosedError, Request, Threads
 from kazeia.generation import FrameLoop
 from kazeia.runtime.codec_decoder import CodecDecoder
 from patience import wait_until
@@ -115,9 +115,9 @@ def test_a_cancelled_stream_ends_within_two_frames_and_loses_none(tiny: Engine, 
     assert np.array_equal(last.speech.pcm, pcm)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [Threads(1, side_by_side=False), Threads(1)])
 def test_a_cancel_that_raises_ends_the_call_and_nothing_more_is_decoded(
-    load_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, steps: list[int], threads: int
+    load_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, steps: list[int], threads: Threads
 ) -> None:
     class Abandoned(threading.Event):
         def is_set(self) -> bool:
