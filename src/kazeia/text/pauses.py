@@ -66,6 +66,14 @@ def check_markup(text: str) -> None:
         pass
 
 
+def split_pauses(text: str) -> tuple[str, int]:
+    """The text without its pauses, and their sum in ms. Raises as `check_markup` does."""
+    parts = list(_parts(text))
+    return "".join(part for part in parts if isinstance(part, str)), sum(
+        part for part in parts if not isinstance(part, str)
+    )
+
+
 def _parts(text: str) -> Iterator[str | int]:
     """The text between pauses, and the pauses in milliseconds, in order."""
     end = 0
