@@ -120,7 +120,12 @@ def test_wrong_usage_is_code_2(
         (["--repetition-window", "-2"], "--repetition-window: repetition_window is -2"),
         (["--cp-temperature", "inf"], "--cp-temperature: temperature is inf"),
         (["--cp-top-p", "0"], "--cp-top-p: top_p is 0"),
-        (["-o", "speech.mp3"], "speech.mp3: audio is written as WAV only"),
+        (
+            ["-o", "speech.xyz"],
+            "speech.xyz: no audio format is known by the end '.xyz'; expected one of: .wav",
+        ),
+        (["-o", "speech.mp3", "--format", "flac"], "a name that ends in .mp3 is one of mp3"),
+        (["--format", "ogg"], "unknown audio format 'ogg'; expected one of: wav, mp3, opus, flac, m4a, aac"),
         (["-o", "none/a.wav"], "there is no such folder"),
         (["-o", "."], "it is a folder"),
     ],

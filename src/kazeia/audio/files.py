@@ -42,8 +42,9 @@ def atomic_file(
     """A binary file that takes the name `path` only if the block ends without an error.
 
     Until then it lies beside it (or in the folder `scratch`, which must be on the same disk) under a
-    hidden temporary name, which is removed on any error, Ctrl-C included. A link is followed; an existing file keeps its permissions. What is no regular
-    file (a named pipe, /dev/stdout) is written to directly. Raises AudioError, saying what and where.
+    hidden temporary name, which is removed on any error, Ctrl-C included. A link is followed; an existing
+    file keeps its permissions. What is no regular file (a named pipe, /dev/stdout) is written to directly.
+    Raises AudioError, saying what and where.
     """
     check_target(path)
     try:

@@ -81,8 +81,8 @@ def format_of(path: str | os.PathLike[str], asked: str | None = None) -> str:
         check_format(asked)
         if meant is not None and meant != asked:
             raise OptionError(
-                f"{os.fspath(path)}: a name that ends in {suffix} is one of {meant}, but the format asked for "
-                f"is {asked}; change one of the two"
+                f"{os.fspath(path)}: a name that ends in {suffix} is one of {meant}, but the format asked "
+                f"for is {asked}; change one of the two"
             )
         return asked
     if meant is None and suffix:
@@ -103,8 +103,9 @@ def audio_writer(
 ) -> AudioWriter:
     """A writer of the format `name` to an open binary file, which stays open afterwards.
 
-    Where the file is empty and can be sought the bytes are those of `encode_whole`, whatever the pieces; else what
-    would be filled in afterwards is left open. chapters, tags: written where the format holds them.
+    Where the file is empty and can be sought the bytes are those of `encode_whole`, whatever the pieces;
+    else what would be filled in afterwards is left open. chapters, tags: written where the format holds
+    them.
     Raises as `check_format` does, AudioError for a format that needs to seek in a file that cannot.
     """
     form = check_format(name)

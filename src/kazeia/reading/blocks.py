@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kazeia.reading.headings import is_bare, marked_heading, worded_heading
 from kazeia.text import is_wide
@@ -31,8 +32,9 @@ def plain_blocks(lines: Sequence[str]) -> Iterator[Block]:
     wrap = max((len(line) for line in lines), default=0)
     for number, group in _groups(lines, wrap):
         marked = marked_heading(group[0])
-        if marked is not None and marked[1]:
-            yield Block(marked[1], marked[0], number)
+        if marked is not None:  # without a title it is an ornament
+            if marked[1]:
+                yield Block(marked[1], marked[0], number)
             rest = group[1:]
         elif worded_heading(group[0]) and (len(group) == 1 or is_bare(group[0])):
             title, rest = group[0].strip(), group[1:]
@@ -70,7 +72,7 @@ def _is_title(line: str) -> bool:
 def _joined(lines: Sequence[str], wrap: int) -> str:
     """The lines of a paragraph: those that were wrapped at a width go on, the others end where they end."""
     text = lines[0].strip()
-    for line, following in zip(lines, lines[1:], strict=False):
+    for line, following in pairwise(lines):
         wrapped = len(line.rstrip()) + 1 + len(following.split()[0]) > wrap
         indented = following[:1].isspace() and not line[:1].isspace()
         if wrapped and not indented:

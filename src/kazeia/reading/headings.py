@@ -42,7 +42,8 @@ _ENDING = "(?:st|nd|rd|th|er|ère|re|e|ème)?"
 # "Chapter 3", "Chapter the First", "Chapitre Ier"; "3. Kapitel", "Première partie"; "Prologue"
 _WORDED = re.compile(
     f"(?:(?:{_WORDS})\\s+(?:(?:the|la|le)\\s+)?(?:\\d{{1,4}}|{_CARDINALS}|{_ORDINALS}|{_ROMAN}){_ENDING}|"
-    f"(?:(?:\\d{{1,4}}|(?-i:[IVXLCDM]{{1,9}})){_ENDING}\\.?|{_ORDINALS})\\s+(?:{_WORDS})|"
+    # a single capital needs its mark ("I part"), and those that spell words are none ("Le livre")
+    f"(?:(?:\\d{{1,4}}|(?-i:[IVX]{{2,9}}|[IVX](?=[.eè]|re))){_ENDING}\\.?|{_ORDINALS})\\s+(?:{_WORDS})|"
     f"{_ALONE})(?!\\w)(?P<rest>.*)",
     re.IGNORECASE,
 )

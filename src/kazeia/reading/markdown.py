@@ -94,7 +94,8 @@ class _Parser:
             yield from self.end()
         elif marked is not None:
             yield from self.end()
-            yield Block(plain(marked[1]), marked[0], number)
+            if marked[1]:
+                yield Block(plain(marked[1]), marked[0], number)
         elif underline is not None and len(self._lines) == 1 and self._number == number - 1:
             yield from self.end(1 if underline[1][0] == "=" else 2)
         elif _RULE.fullmatch(line) or _REFERENCE.fullmatch(line):

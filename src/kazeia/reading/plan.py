@@ -132,7 +132,9 @@ def plan_reading(engine: Engine, book: Book, style: Style, seed: int, title: str
             waiting = 0.0
         waiting += pauses[-1]
     if not pieces:
-        raise EmptyTextError("nothing to say: the book holds nothing but pauses and signs that are not spoken")
+        raise EmptyTextError(
+            "nothing to say: the book holds nothing but pauses and signs that are not spoken"
+        )
     # A heading with nothing behind it, not even its own words, is no place to go to.
     chapters = [(name, first) for name, first in chapters if first < len(pieces)]
     tail = round(waiting * rate / 1000)

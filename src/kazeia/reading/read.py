@@ -14,10 +14,10 @@ import numpy as np
 
 from kazeia.audio.encode import Chapter
 from kazeia.audio.files import atomic_file, check_target
-from kazeia.audio.output import CHAPTERED, audio_file, format_of
+from kazeia.audio.output import CHAPTERED, SUFFIXES, audio_file, format_of
 from kazeia.bundle_build import Progress
 from kazeia.engine import Engine
-from kazeia.errors import AudioError
+from kazeia.errors import AudioError, ReadingStoppedError
 from kazeia.generation import FinishReason
 from kazeia.random import check_seed, draw_seed
 from kazeia.reading.book import Book
@@ -94,7 +94,7 @@ def read_book(
     author: str | None = None,
     progress: Progress | None = None,
     cancel: Flag | None = None,
-) -> Reading | None:
+) -> Reading:
     """Read a book into an audio file, with chapter marks where the format holds them.
 
     Several pieces are generated side by side. Each is kept, without loss, in the folder `output`.kazeia as
@@ -106,28 +106,29 @@ def read_book(
     subtitles: of "srt" and "vtt", written beside the audio under its name with that end; one cue per piece.
     title, author: written into the file; None takes the book's, else the output's name. progress: told
     (stage, share), also by the engine's threads. cancel: set it to stop within a frame; what is finished
-    stays in the folder, and None is returned.
+    stays in the folder.
 
     Raises as `Engine.synthesize`, `format_of` and `atomic_file` do, AudioError also when another process
-    reads into the same file.
+    reads into the same file, ReadingStoppedError when it was cancelled.
     """
     style = style or Style()
     name = format_of(output, format)
-    sidecars = {kind: Path(output).with_suffix(f".{kind}") for kind in check_subtitles(subtitles)}
+    base = Path(output)
+    base = base.with_suffix("") if base.suffix.lower() in SUFFIXES else base
+    sidecars = {kind: base.with_name(f"{base.name}.{kind}") for kind in check_subtitles(subtitles)}
     for path in (Path(output), *sidecars.values()):
         check_target(path)
         if os.path.exists(path) and not os.path.isfile(path):
             raise AudioError(f"cannot write {path}: it is no regular file; a reading needs one of its own")
     if seed is not None:
         check_seed(seed)
-    title = title or book.title or Path(output).stem
+    title = title or book.title or base.name
     with WorkFolder(output, engine.sample_rate) as work:
         kept_seed = draw_seed() if work.seed is None else work.seed
         plan = plan_reading(engine, book, style, kept_seed if seed is None else seed, title)
         work.begin(plan.seed)
         before = set(work.finished)
-        if not _speak(engine, plan, work, progress, cancel):
-            return None
+        _speak(engine, plan, work, progress, cancel)
         spoken, samples = _timeline(plan, work, before)
         chapters = _chapters(plan, spoken, samples)
         for kind, path in sidecars.items():
@@ -163,8 +164,8 @@ def read_book(
 
 def _speak(
     engine: Engine, plan: Plan, work: WorkFolder, progress: Progress | None, cancel: Flag | None
-) -> bool:
-    """Speak the pieces that are missing, as many side by side as the engine takes; False when cancelled."""
+) -> None:
+    """Speak the pieces that are missing, as many side by side as the engine takes."""
     missing = [piece for piece in plan.pieces if piece.key not in work.finished]
     meter = _Meter(plan, missing, progress)
     stop = _Stop(cancel)
@@ -189,7 +190,12 @@ def _speak(
     finally:  # on errors and Ctrl-C too; after the last piece it changes nothing
         stop.set()
         pool.shutdown(cancel_futures=True)
-    return all(piece.key in work.finished for piece in plan.pieces)
+    left = sum(piece.key not in work.finished for piece in plan.pieces)
+    if left:
+        raise ReadingStoppedError(
+            f"stopped with {left} of {len(plan.pieces)} pieces left; the others are kept in {work.path}: "
+            "read into the same file again to go on"
+        )
 
 
 class _Stop(threading.Event):

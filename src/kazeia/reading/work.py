@@ -48,6 +48,11 @@ class Finished:
     text: str
 
 
+def work_path(output: str | os.PathLike[str]) -> Path:
+    """Where the folder of an output is."""
+    return Path(os.path.realpath(output) + SUFFIX)
+
+
 class WorkFolder:
     """The folder of one output file, locked as long as the block lasts.
 
@@ -56,7 +61,7 @@ class WorkFolder:
     """
 
     def __init__(self, output: str | os.PathLike[str], sample_rate: int) -> None:
-        self.path = Path(os.path.realpath(output) + SUFFIX)
+        self.path = work_path(output)
         self.seed: int | None = None
         """Of the reading that was begun here, None if there was none."""
         self.finished: dict[str, Finished] = {}
@@ -68,15 +73,15 @@ class WorkFolder:
             foreign = self._foreign() if os.path.lexists(self.path) else []
             if foreign:
                 raise AudioError(
-                    f"{self.path}: a reading into {self._output} is kept under this name while it is made, but "
-                    f"there is something else (it holds {', '.join(foreign[:3])}); move that away"
+                    f"{self.path}: a reading into {self._output} is kept under this name while it is made, "
+                    f"but there is something else (it holds {', '.join(foreign[:3])}); move that away"
                 )
             self.path.mkdir(exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout:
             raise AudioError(
-                f"cannot write {self._output}: another process is reading into it (it holds {self.path / LOCK}); "
-                "wait for it, or choose another name"
+                f"cannot write {self._output}: another process is reading into it (it holds "
+                f"{self.path / LOCK}); wait for it, or choose another name"
             ) from None
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -91,6 +96,8 @@ class WorkFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and not self.finished:
+            self.remove()  # there is nothing to go on from
         self._lock.release()
 
     def begin(self, seed: int) -> None:
@@ -119,10 +126,11 @@ class WorkFolder:
             data = self._file(key).read_bytes()[HEADER_BYTES:]
         except OSError as error:
             raise AudioError(f"cannot read {self._file(key)}: {error.strerror or error}") from error
-        return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32767)
+        samples: NDArray[np.int16] = np.frombuffer(data, "<i2")
+        return samples.astype(np.float32) / np.float32(32767)
 
     def remove(self) -> None:
-        """Take the folder away: the book is whole. What cannot be removed stays, with a warning."""
+        """Take the folder away. What cannot be removed stays, with a warning."""
         try:
             for name in os.listdir(self.path):
                 if name != LOCK and self._is_ours(name):
@@ -132,7 +140,7 @@ class WorkFolder:
                 os.unlink(self.path / LOCK)
             os.rmdir(self.path)
         except OSError as error:
-            warn(f"{self.path} could not be removed ({error.strerror or error}); the book is whole")
+            warn(f"{self.path} could not be removed ({error.strerror or error}); it is not needed any more")
 
     def _file(self, key: str) -> Path:
         return self.path / f"{key}.wav"
@@ -196,8 +204,8 @@ class WorkFolder:
 
     def _cannot_write(self, error: OSError) -> AudioError:
         return AudioError(
-            f"cannot write in {self.path}: {error.strerror or error}; choose another place for the output, or "
-            "make room there"
+            f"cannot write in {self.path}: {error.strerror or error}; choose another place for the output, "
+            "or make room there"
         )
 
 
