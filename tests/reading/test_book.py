@@ -145,7 +145,7 @@ def test_what_is_no_text_is_named(data: bytes, said: str, tmp_path: Path) -> Non
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TextError, match="cannot read the text from .*none.txt: No such file"):
+    with pytest.raises(TextError, match=r"cannot read the text from .*none.txt: No such file"):
         open_book(tmp_path / "none.txt")
 
 

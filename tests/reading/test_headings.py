@@ -31,9 +31,11 @@ def test_marked_headings(line: str, found: tuple[int, str] | None) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Chapter 3", "CHAPTER III.", "chapter 12", "  Chapter One  ", "Chapter Twenty-One", "Chapter the First",
+        "Chapter 3", "CHAPTER III.", "chapter 12", "  Chapter One  ", "Chapter Twenty-One",
+        "Chapter the First",
         "Chapter 3: The sea", "Chapter 3. The sea", "Chapter 3 – The sea", "Chapter III - The Sea",
-        "Chapter 3 The Return", "Part Two", "BOOK IV", "Prologue", "Epilogue.", "Preface", "Introduction: Why",
+        "Chapter 3 The Return", "Part Two", "BOOK IV", "Prologue", "Epilogue.", "Preface",
+        "Introduction: Why",
         "Chapitre III", "CHAPITRE PREMIER", "Chapitre 1er", "Chapitre Ier", "Chapitre III – La mer",
         "Première partie", "2e partie", "Livre II", "Épilogue", "Avant-propos",
         "Kapitel 4", "3. Kapitel", "Erstes Kapitel", "Zweiter Teil", "Vorwort",

@@ -32,6 +32,16 @@ class Target:
     stream: bool
     """Whether audio is written while it is generated."""
 
+    def __post_init__(self) -> None:
+        from kazeia.audio.encode import FORMATS
+        from kazeia.errors import OptionError
+
+        if self.output == STDIO and self.stream and self.format not in FORMATS:
+            raise OptionError(
+                f"{self.format} cannot be streamed to standard output; take aac, give -o FILE, or leave out "
+                "--stream"
+            )
+
 
 def choose_target(output: str | None, format: str | None, play: bool, stream: bool) -> Target:
     """Where the audio goes, refused before any work if it cannot go there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -176,20 +176,30 @@ def _speak(
         request = replace(
             plan.request, text=piece.text, seed=piece.seed, cancel=stop, on_frame=meter.of(piece)
         )
-        return engine.batch([request])[0]
+        try:
+            return engine.batch([request])[0]
+        except BaseException:
+            stop.set()  # at once, before another piece begins
+            raise
+
+    def keep(future: Future[Speech | None]) -> None:
+        piece = futures.pop(future)  # it holds the samples
+        speech = future.result()
+        if speech is not None and speech.finish_reason != "cancelled":
+            work.save(piece.key, speech.pcm, speech.finish_reason, piece.seed, piece.text)
+            meter.finished(piece)
 
     pool = ThreadPoolExecutor(max(1, min(engine.max_batch, len(missing))), "kazeia-reading")
+    futures = {pool.submit(speak, piece): piece for piece in missing}
     try:
-        futures = {pool.submit(speak, piece): piece for piece in missing}
         for future in as_completed(futures):
-            speech, piece = future.result(), futures[future]
-            if speech is not None and speech.finish_reason != "cancelled":
-                work.save(piece.key, speech.pcm, speech.finish_reason, piece.seed, piece.text)
-                meter.finished(piece)
-            del futures[future], future, speech  # its samples, too
+            keep(future)
     finally:  # on errors and Ctrl-C too; after the last piece it changes nothing
         stop.set()
         pool.shutdown(cancel_futures=True)
+        for future in list(futures):
+            if not future.cancelled() and future.exception() is None:
+                keep(future)
     left = sum(piece.key not in work.finished for piece in plan.pieces)
     if left:
         raise ReadingStoppedError(
@@ -268,7 +278,7 @@ def _timeline(plan: Plan, work: WorkFolder, before: set[str]) -> tuple[list[Spok
 def _chapters(plan: Plan, spoken: Sequence[Spoken], samples: int) -> tuple[Chapter, ...]:
     """The chapters in samples: the first begins with the audio, each ends where the next begins."""
     starts = [spoken[first].start if first else 0 for _, first in plan.chapters]
+    ends = [*starts, samples][1:]
     return tuple(
-        Chapter(title, start, end)
-        for (title, _), start, end in zip(plan.chapters, starts, [*starts[1:], samples], strict=True)
+        Chapter(title, start, end) for (title, _), start, end in zip(plan.chapters, starts, ends, strict=True)
     )

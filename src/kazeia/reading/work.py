@@ -126,8 +126,9 @@ class WorkFolder:
             data = self._file(key).read_bytes()[HEADER_BYTES:]
         except OSError as error:
             raise AudioError(f"cannot read {self._file(key)}: {error.strerror or error}") from error
-        samples: NDArray[np.int16] = np.frombuffer(data, "<i2")
-        return samples.astype(np.float32) / np.float32(32767)
+        samples: NDArray[np.float32] = np.frombuffer(data, "<i2").astype(np.float32)
+        samples /= 32767
+        return samples
 
     def remove(self) -> None:
         """Take the folder away. What cannot be removed stays, with a warning."""
