@@ -86,6 +86,17 @@ def test_a_failure_in_the_middle_leaves_the_old_file(run: Run, engine: Any, tmp_
         assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("name", ["wav", "mp3", "opus", "flac", "m4a", "aac"])
+def test_a_file_without_an_end_that_holds_audio_is_replaced(
+    name: str, run: Run, engine: Any, tmp_path: Path
+) -> None:
+    for text in ("hi", "again"):
+        assert run("say", text, "--format", name, "-o", str(tmp_path / "speech")).code == 0
+    (tmp_path / "speech").write_bytes(b"precious")
+    assert run("say", "hi", "--format", name, "-o", str(tmp_path / "speech")).code == 1
+    assert (tmp_path / "speech").read_bytes() == b"precious"
+
+
 def test_json_says_what_was_done(run: Run, engine: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.flac"
     result = run("say", "hi", "--seed", "5", "--json", "-o", str(path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -79,6 +78,39 @@ def test_json_says_where_everything_is(
     assert (part == to_int16(alone.pcm)).all()
 
 
+def test_the_embedded_voice_reads_to_the_end(run: Run, tmp_path: Path) -> None:
+    import av
+
+    (tmp_path / "livre.md").write_text(
+        "# Chapitre un\n\nIl fait **beau**.\n\n# Chapitre deux\n\nMerci.", "utf-8"
+    )
+    arguments = [
+        "-o",
+        str(tmp_path / "livre.m4b"),
+        "-l",
+        "fr",
+        "--seed",
+        "42",
+        "--subtitles",
+        "srt",
+        "--json",
+    ]
+    result = run("read", str(tmp_path / "livre.md"), *arguments)
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert (found["finish_reason"], found["random"], found["language"]) == ("stop", False, "french")
+    assert [piece["text"] for piece in found["pieces"]] == [
+        "Chapitre un",
+        "Il fait beau.",
+        "Chapitre deux",
+        "Merci.",
+    ]
+    assert 3 < found["duration_s"] < 30
+    with av.open(str(tmp_path / "livre.m4b")) as container:
+        assert [c["metadata"]["title"] for c in container.chapters()] == ["Chapitre un", "Chapitre deux"]
+    assert "Il fait beau." in (tmp_path / "livre.srt").read_text("utf-8")
+
+
 def test_chapters_can_be_turned_off(book: Path, run: Run, tmp_path: Path) -> None:
     found = json.loads(
         run("read", str(book), "-o", str(tmp_path / "a.m4a"), *FAST, "--no-chapters", "--json").out
@@ -151,6 +183,8 @@ def test_a_missing_book_is_named(run: Run, tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_spoken(book: Path, tmp_path: Path) -> None:
     def little_room() -> None:  # no file may be larger: writing fails as on a full disk
+        import resource
+
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 

@@ -394,5 +394,5 @@ def test_a_file_of_another_kind_is_not_overwritten_by_a_slip(run: Run, engine: A
     notes.write_text("precious")
     result = run("say", "hi", "-o", str(notes))
     assert result.code == 1
-    assert "is not a WAV file" in result.err
+    assert "exists and holds no audio" in result.err
     assert notes.read_text() == "precious"

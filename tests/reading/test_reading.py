@@ -346,6 +346,21 @@ def test_places_that_cannot_be_written_are_named(output: str, tiny: Engine, tmp_
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write in")
+def test_a_folder_that_cannot_be_written_in_is_named(tiny: Engine) -> None:
+    with pytest.raises(AudioError, match=r"cannot write in /proc/a.wav.kazeia: .*; choose another place"):
+        read_book(tiny, BOOK, "/proc/a.wav", style=STYLE)
+
+
+def test_subtitles_beside_a_link_may_be_on_another_disk(tiny: Engine, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "a.wav").symlink_to(tmp_path / "there" / "real.wav")
+    read_book(tiny, BOOK, tmp_path / "a.wav", style=STYLE, seed=1, subtitles=["srt"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.srt", "a.wav", "there"]
+    assert (tmp_path / "a.wav").is_symlink()
+    assert os.listdir(tmp_path / "there") == ["real.wav"]
+
+
 def test_a_device_is_refused(tiny: Engine) -> None:
     with pytest.raises(AudioError, match="no regular file"):
         read_book(tiny, BOOK, "/dev/null", style=STYLE, format="wav")

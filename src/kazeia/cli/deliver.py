@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from kazeia.audio.output import AudioWriter
 
 
+_AUDIO = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff")  # how our files begin; M4A has "ftyp" at 4
+
+
 @dataclass(frozen=True)
 class Target:
     """Where one or several speeches go."""
@@ -85,11 +88,9 @@ def _refuse_other_files(output: str) -> None:
 
     if not Path(output).suffix and os.path.isfile(output):
         with open(output, "rb") as file:
-            start = file.read(4)
-        if start not in (b"", b"RIFF"):
-            raise OptionError(
-                f"{output}: exists and is not a WAV file; remove it first, or choose another name"
-            )
+            start = file.read(8)
+        if start and start[4:] != b"ftyp" and not start.startswith(_AUDIO):
+            raise OptionError(f"{output}: exists and holds no audio; remove it first, or choose another name")
 
 
 @contextlib.contextmanager

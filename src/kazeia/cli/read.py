@@ -10,6 +10,7 @@ import typer
 
 from kazeia.cli import completion
 from kazeia.cli import options as opt
+from kazeia.cli.deliver import checked_file
 from kazeia.cli.facts import print_json, reading_facts
 from kazeia.cli.guard import LIMIT, guarded, note
 from kazeia.cli.lists import names
@@ -124,12 +125,9 @@ def read(
     with guarded(debug):
         if output == STDIO:
             raise typer.BadParameter("a book is read into a file; give -o FILE")
-        from kazeia.audio.files import check_target
-        from kazeia.audio.output import format_of
         from kazeia.reading.subtitles import check_subtitles
 
-        format_of(output, format)
-        check_target(output)
+        checked_file(output, format)
         kinds = check_subtitles(names("--subtitles", subtitles) or ())
         pauses = {
             "segment_pause": segment_pause,

@@ -133,7 +133,7 @@ def read_book(
         chapters = _chapters(plan, spoken, samples)
         for kind, path in sidecars.items():
             cues = [Cue(" ".join(s.text.split()), s.start, s.end) for s in spoken if s.end > s.start]
-            with atomic_file(path, scratch=work.path) as file:
+            with atomic_file(path) as file:
                 file.write(SUBTITLES[kind](cues, engine.sample_rate).encode())
         tags = {"title": title} | ({"artist": by} if (by := author or book.author) else {})
         with audio_file(
