@@ -141,7 +141,8 @@ def _speak(
     from kazeia.budget import expected_frames
 
     with Display(quiet) as display:
-        display.expect(expected_frames(text))
+        limit = order.speech["max_frames"]
+        display.expect(expected_frames(text) if limit is None else min(limit, expected_frames(text)))
         # not warmed up: that would take as long as the one call gains
         with _ready(target, display, loading, warm_up=False) as (engine, player):
             arguments = order.arguments(engine, display.speaking)
