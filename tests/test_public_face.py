@@ -21,7 +21,7 @@ MOST_LINES = 420
 
 # The rooms in the order of the design: each may use those before it, never those after it.
 ORDER = (
-    ("errors", "_version", "_warn", "random", "quant", "rope", "budget", "runaway"),
+    ("errors", "_version", "_warn", "random", "quant", "rope", "budget", "runaway", "row_table"),
     ("text", "checkpoint", "audio", "dumps"),
     ("sampling", "testing"),
     ("graphs",),
@@ -33,7 +33,7 @@ ORDER = (
     ("speech",),
     ("job",),
     ("schedule", "workers", "scheduler"),
-    ("running_batch",),
+    ("running_batch", "decoding"),
     ("streaming",),
     ("engine", "validation"),
     ("bench", "quality", "reading"),

@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 RATE, WINDOW, WINDOWS = 2e-3, 24, 24  # a step sees WINDOWS pieces of WINDOW frames
 HINT = 0.1  # weight of the hints
 WARM = 3  # frames at the start of a piece that only serve as context
-SHIFTS = 6  # time shifts of every clip
+SHIFTS = 12  # time shifts of every clip
 QUIET = 0.25  # weight of slots in silence and pauses
 HINTS = (common.CODES,) * 5 + (codes.LONGEST + 1,) * 3  # classes of the columns of codes.slot_context
 
@@ -323,7 +323,7 @@ def train(dataset: str, work: str, minutes: float, planned: int) -> None:
             out = front.say(z)
         hint = hints(z.float(), context, weight)
         parts = judge(*(o.float() for o in out), encoded, goal, weight)
-        loss = 0.3 * parts[0] + parts[1] + 0.5 * parts[2] + 3.0 * parts[3] + HINT * hint
+        loss = 0.3 * parts[0] + parts[1] + 1.2 * parts[2] + 3.0 * parts[3] + HINT * hint
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(front.parameters(), 1.0)

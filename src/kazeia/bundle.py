@@ -17,17 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from kazeia.checkpoint._fields import read_json
 from kazeia.checkpoint._fingerprint import file_digests
 from kazeia.checkpoint.config import CodecConfig, ModelConfig
 from kazeia.checkpoint.generation import GENERATION_FILE, GenerationDefaults
 from kazeia.errors import BundleError
+from kazeia.row_table import RowTable
 
 BUNDLE_FORMAT = "kazeia-bundle"
-BUNDLE_VERSION = 2  # raised whenever the graphs or the layout change
+BUNDLE_VERSION = 3  # raised whenever the graphs or the layout change
 MANIFEST = "manifest.json"
 SEAL = "sha256"  # the manifest's key of the hash over itself
 TALKER = "talker.onnx"
@@ -46,10 +44,10 @@ class Bundle:
     codec_states: Mapping[str, tuple[int, int]]
     is_random: bool  # whether it was made from a "random:…" model
 
-    def table(self, name: str) -> npt.NDArray[np.float32]:
-        """A float32 table, mapped: only the rows that are read cost memory."""
+    def table(self, name: str) -> RowTable:
+        """A float32 table, of which only the rows that are asked for are read."""
         try:
-            return np.asarray(np.load(self.path / f"{name}.npy", mmap_mode="r"))
+            return RowTable(self.path / f"{name}.npy")
         except (OSError, ValueError) as error:
             raise BundleError(f"{self.path / name}.npy: cannot be read ({error})") from error
 

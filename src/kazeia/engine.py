@@ -88,8 +88,6 @@ class Engine:
         """How the weights are stored."""
         self.fingerprint = bundle.fingerprint
         """A hash over the contents of the checkpoint's files."""
-        self.takes_instruct = model.prompts.takes_instruct
-        """Whether the model hears instructions: those of size 0.6B do not."""
         self.threads = threads
         """How many threads each part has."""
         self.max_batch = max_batch
@@ -100,6 +98,8 @@ class Engine:
         """The voices' names; the first is the default."""
         self.languages: tuple[str, ...] = talker.languages
         """The languages' names, besides "auto"."""
+        self.takes_instruct = model.prompts.takes_instruct
+        """Whether it follows `instruct`, which the 0.6B models do not."""
 
     def __enter__(self) -> Engine:
         self._open()
@@ -146,8 +146,9 @@ class Engine:
         derives a generous limit from the text. layout: "whole" puts the text in the prompt,
         "streamed" feeds it along with the frames. segment_chars: texts longer than this are spoken in
         pieces, None never cuts. cancel: set it to stop generating within a frame; what was generated is
-        still decoded and returned. on_frame: called with the number of frames so far, between two
-        frames, by the thread that generates, which serves all calls: it must not wait for another one.
+        still decoded and returned, unless its `is_set` raises, which ends the call with that error.
+        on_frame: called with the number of frames so far, between two frames, by the thread that
+        generates, which serves all calls: it must not wait for another one; what it raises ends the call.
         segment_pause: silence between those pieces, in ms from 0 to 60,000. markup: whether [pause:400ms]
         or [pause:1.5s] in the text is a pause of exactly so long; False takes brackets as they are.
 
@@ -182,7 +183,9 @@ class Engine:
         """
         model = self._open()
         jobs = [self._check(model, request) for request in requests]
-        return streaming.synthesize(model, self._running(), jobs, self._workers(), self._open)
+        return streaming.synthesize(
+            model, self._running(), jobs, self._workers(), self._open, self.threads.decoders
+        )
 
     def stream(
         self,
@@ -302,7 +305,7 @@ class Engine:
             raise OptionError(f'layout is {request.layout!r}; expected "whole" or "streamed"')
         check_count("max_frames", request.max_frames)
         check_count("segment_chars", request.segment_chars)
-        instruct = self._instruct(model, request.instruct)
+        instruct = self._instruct(request.instruct)
         segments, pauses = plan_speech(
             request.text,
             request.segment_chars,
@@ -330,12 +333,12 @@ class Engine:
     def _workers(self) -> Workers:
         return Workers(self._calls, self.threads.side_by_side)
 
-    def _instruct(self, model: Model, instruct: str | None) -> str | None:
+    def _instruct(self, instruct: str | None) -> str | None:
         if instruct is None or instruct == "":
             return None
         if not isinstance(instruct, str):
             raise TextError(f"instruct is {instruct!r}; expected a str or None")
-        if not model.prompts.takes_instruct:
+        if not self.takes_instruct:
             warn("the instruction is ignored: models of size 0.6B take none (spoken without it)")
             return None
         return instruct

@@ -88,6 +88,10 @@ class Job:
         """Whether the caller wants no more."""
         return self.request.cancel is not None and self.request.cancel.is_set()
 
+    def check(self) -> None:
+        """Raise what the caller's `cancel` raises, if anything: then nothing more is worth doing."""
+        bool(self.cancelled)
+
     def settled(self, index: int) -> bool:
         """Whether all segments before `index` have ended."""
         return all(u.finish_reason is not None for u in self.utterances[:index])

@@ -9,6 +9,7 @@ import numpy as np
 from kazeia.bundle import Bundle
 from kazeia.errors import BundleError, GenerationError
 from kazeia.prompt import PromptBuilder
+from kazeia.quant import quant_plan
 from kazeia.runtime.code_predictor import CodePredictor
 from kazeia.runtime.codec_decoder import CodecDecoder
 from kazeia.runtime.prefix_cache import PrefixCache
@@ -26,8 +27,8 @@ class Model:
     def __init__(self, bundle: Bundle, threads: int) -> None:
         config, path = bundle.config, bundle.path
         talker = config.talker
-        pairs = row_pairs_needed()
-        codec_embedding = bundle.table("codec_embedding")
+        plan = quant_plan(bundle.quant)
+        codec_embedding = bundle.table("codec_embedding")[:]
         predictor_embedding = bundle.table("predictor_embedding")
         width = talker.transformer.hidden_size
         expected = (talker.num_code_groups - 1, talker.code_predictor.vocab_size, width)
@@ -43,7 +44,10 @@ class Model:
         self.bundle = bundle
         self.prompts = PromptBuilder(config, tokenizer, bundle.table("text_rows"), codec_embedding)
         self.talker = Talker(
-            open_session(path / "talker.onnx", threads), talker.transformer, talker.vocab_size, pairs
+            open_session(path / "talker.onnx", threads),
+            talker.transformer,
+            talker.vocab_size,
+            row_pairs_needed(plan.talker),
         )
         self.prefixes = PrefixCache(self.talker)
         self.predictor = CodePredictor(
@@ -56,7 +60,7 @@ class Model:
             talker,
             codec_embedding,
             predictor_embedding,
-            pairs,
+            row_pairs_needed(plan.predictor),
         )
         # One thread: the decoder's sine is exact only where a row is not cut between threads, and
         # beside a generator that is bound by memory one core is its share.

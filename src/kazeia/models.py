@@ -16,7 +16,7 @@ from kazeia.bundle import BUNDLE_VERSION, Bundle, foreign_files, is_bundle, open
 from kazeia.bundle_build import Progress, build_bundle_at, remove_leftovers
 from kazeia.checkpoint import Checkpoint, ModelConfig, open_checkpoint
 from kazeia.errors import BundleError, ConfigError, ModelNotFoundError, OptionError
-from kazeia.quant import quant_plan
+from kazeia.quant import quant_name
 
 RANDOM = "random:"
 EMBEDDED = "embedded"
@@ -114,7 +114,7 @@ def open_model(
     A bundle in the cache that is damaged is built again, with a KazeiaWarning that says why.
     Raises ModelNotFoundError, ConfigError, WeightsError, OptionError or BundleError.
     """
-    quant_plan(quant)
+    quant = quant_name(quant)
     name = model_name(model)
     cache = cache_folder(cache_dir)
     if folder := _bundle_folder(name):
@@ -144,7 +144,7 @@ def build_bundle(
 
     `out` must not exist yet, or be an older bundle, which is replaced. Raises as `open_model` does.
     """
-    quant_plan(quant)
+    quant = quant_name(quant)
     cache = cache_folder(cache_dir)
     name = os.fspath(model)
     if _bundle_folder(name):

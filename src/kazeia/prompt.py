@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kazeia.checkpoint.config import ModelConfig
+from kazeia.row_table import RowTable
 from kazeia.text.tokenizer import TextTokenizer
 
 F32 = npt.NDArray[np.float32]
@@ -36,7 +37,7 @@ class PromptBuilder:
     """Builds prompts of one custom-voice model from its tokenizer and embedding tables."""
 
     def __init__(
-        self, config: ModelConfig, tokenizer: TextTokenizer, text_rows: F32, codec_embedding: F32
+        self, config: ModelConfig, tokenizer: TextTokenizer, text_rows: RowTable, codec_embedding: F32
     ) -> None:
         """`text_rows` (text vocab, hidden) already projected; `codec_embedding` (codec vocab, hidden)."""
         self._config = config

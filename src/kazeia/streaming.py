@@ -8,17 +8,16 @@ do; for streams in a second thread, one chunk ahead of the listener. Neither whe
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from kazeia.decoding import Decoders, Segment
 from kazeia.job import Job
 from kazeia.model import Model
 from kazeia.running_batch import Call, RunningBatch
-from kazeia.runtime.codec_decoder import DecoderState
 from kazeia.schedule import ChunkSchedule
 from kazeia.scheduler import Step
 from kazeia.speech import Chunk, Speech
@@ -33,26 +32,37 @@ _FILE_AHEAD = 2 * _PIECE  # frames of a row that may wait for the decoder
 
 
 def synthesize(
-    model: Model, batch: RunningBatch, jobs: Sequence[Job], workers: Workers, check: Callable[[], object]
+    model: Model,
+    batch: RunningBatch,
+    jobs: Sequence[Job],
+    workers: Workers,
+    check: Callable[[], object],
+    decoders: int,
 ) -> list[Speech]:
-    """Generate and decode the jobs side by side, whole; the speeches in order."""
-    segments = {
-        (j, s): _Segment(model, job) for j, job in enumerate(jobs) for s in range(len(job.utterances))
-    }
+    """Generate and decode the jobs side by side, whole; the speeches in order.
+
+    Of several segments, as many as there are `decoders` are decoded at the same time.
+    """
+    segments = {(j, s): Segment(model, job) for j, job in enumerate(jobs) for s in range(len(job.utterances))}
     with workers:
         check()
         call = batch.enter(jobs, room=_FILE_AHEAD, in_order=False, retry=True)
         workers.adopt(call)
+        # One of them is this thread.
+        beside = Decoders(min(decoders, len(segments)) - 1)
+        workers.adopt(beside)
         for step in call:
             key = step.job, step.segment
             if step.again:
-                segments[key] = _Segment(model, jobs[step.job])
+                segments[key].settle()
+                segments[key] = Segment(model, jobs[step.job])
             segment = segments[key]
             segment.add(step.codes)
             if segment.waiting == _PIECE or step.last:
-                segment.decode(step.room)
-            if step.last:
-                segment.close()
+                jobs[step.job].check()
+                segment.decode(step.room, beside, last=step.last)
+        for segment in segments.values():
+            segment.settle()
     speeches = []
     for j, job in enumerate(jobs):
         parts = []
@@ -99,7 +109,7 @@ def _chunks(model: Model, job: Job, schedule: ChunkSchedule, call: Call) -> Gene
 
     steps = _in_order(call)
     for s in range(len(job.utterances)):
-        segment = _Segment(model, job)
+        segment = Segment(model, job)
         begun, last = False, False
         while not last:
             step = next(steps)
@@ -122,7 +132,7 @@ def _chunks(model: Model, job: Job, schedule: ChunkSchedule, call: Call) -> Gene
     if job.whole and len(_silence(model, job, -1)[0]):
         yield chunk(_silence(model, job, -1))
     index = len(parts)
-    parts.append(_Segment(model, job).take())  # there may be none
+    parts.append(Segment(model, job).take())  # there may be none
     speech = job.speech(np.concatenate([p for p, _ in parts]), np.concatenate([c for _, c in parts]))
     yield Chunk(np.empty(0, np.float32), rate, index, job.seed, is_last=True, speech=speech)
 
@@ -148,63 +158,3 @@ def _silence(model: Model, job: Job, index: int) -> tuple[F32, I64]:
     """The pause before a segment, −1 for the one at the end: zero samples, and no codes."""
     groups = model.bundle.config.talker.num_code_groups
     return np.zeros(job.pauses[index], np.float32), np.empty((0, groups), np.int64)
-
-
-class _Segment:
-    """The frames of one segment on their way to samples."""
-
-    def __init__(self, model: Model, job: Job) -> None:
-        self._decoder = model.decoder
-        self._timings = job.timings
-        self._state: DecoderState | None = None  # megabytes: made when needed
-        self._waiting: list[I64] = []  # (16,) each
-        self._done = 0  # frames decoded in all
-        self._codes = np.empty((0, model.bundle.config.talker.num_code_groups), np.int64)
-        self._pieces: list[tuple[F32, I64]] = []  # decoded and not taken
-
-    @property
-    def waiting(self) -> int:
-        """Frames not yet decoded."""
-        return len(self._waiting)
-
-    @property
-    def frames(self) -> int:
-        """Frames in all."""
-        return self._done + len(self._waiting)
-
-    @property
-    def decoded(self) -> int:
-        """Frames decoded and not yet taken."""
-        return sum(len(codes) for _, codes in self._pieces)
-
-    def add(self, codes: I64 | None) -> None:
-        """One more frame (16,), if any."""
-        if codes is not None:
-            self._waiting.append(codes)
-
-    def decode(self, room: int | None = None) -> None:
-        """Decode what is waiting; the segment holds no more than `room` frames."""
-        fresh = self._waiting if room is None else self._waiting[: max(0, room - self._done)]
-        self._waiting = []
-        if not fresh:
-            return
-        if self._state is None:
-            self._state = self._decoder.new_state()
-        codes = np.stack(fresh)  # (frames, 16)
-        started = time.perf_counter()
-        self._pieces.append((self._decoder.decode(codes, self._state), codes))
-        self._timings.decoder_s += time.perf_counter() - started
-        self._done += len(codes)
-
-    def take(self, room: int | None = None) -> tuple[F32, I64]:
-        """The samples (frames · 1920,) and codes (frames, 16) decoded since, at most `room` frames."""
-        pcm = np.concatenate([np.empty(0, np.float32), *(p for p, _ in self._pieces)])
-        codes = np.concatenate([self._codes, *(c for _, c in self._pieces)])
-        self._pieces = []
-        if room is None:
-            return pcm, codes
-        return pcm[: room * self._decoder.samples_per_frame], codes[:room]
-
-    def close(self) -> None:
-        """Let go of the decoder's state."""
-        self._state = None

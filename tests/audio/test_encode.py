@@ -14,6 +14,7 @@ import soundfile
 from kazeia.audio.encode import FORMATS, audio_format, encode_stream, encode_whole, stream_encoder
 from kazeia.audio.wav import pcm_bytes, to_int16, wav_bytes
 from kazeia.errors import GenerationError, MissingDependencyError, OptionError
+from stated_lengths import stated_samples
 
 RATE = 24_000
 NAMES = list(FORMATS)
@@ -90,9 +91,23 @@ def test_flac_keeps_every_sample() -> None:
     assert np.array_equal(np.concatenate(parts), to_int16(pcm))
 
 
-def test_a_whole_flac_says_how_long_it_is() -> None:
-    pcm = speech_like(0.5)
-    assert soundfile.info(io.BytesIO(encode_whole("flac", pcm, RATE))).frames == len(pcm)
+@pytest.mark.parametrize("name", ["wav", "flac", "mp3", "opus"])  # PCM and ADTS have no place for it
+@pytest.mark.parametrize("samples", [480, 575, 576, 1920, 24_000, 40_777])
+def test_a_whole_file_says_exactly_how_long_it_is(name: str, samples: int) -> None:
+    data = encode_whole(name, speech_like(2)[:samples], RATE)
+    assert stated_samples(name, data) == samples
+    if name in ("wav", "flac"):
+        assert soundfile.info(io.BytesIO(data)).frames == samples
+
+
+@pytest.mark.parametrize("name", ["wav", "flac", "mp3"])  # Ogg tells it at the end
+def test_a_streamed_file_does_not_pretend_to_know_its_length(name: str) -> None:
+    assert stated_samples(name, streamed(name, speech_like(0.5), [1920] * 7)) is None
+
+
+@pytest.mark.parametrize("samples", [480, 1920, 40_777])
+def test_a_streamed_opus_ends_with_its_length(samples: int) -> None:
+    assert stated_samples("opus", streamed("opus", speech_like(2)[:samples], [1920] * 25)) == samples
 
 
 def test_pcm_and_wav_are_the_library_s_own() -> None:

@@ -56,7 +56,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.fixture
-def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_work(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:  # its loading is work
     def work(*args: object) -> None:
         raise AssertionError("work was begun")
 
@@ -245,9 +245,11 @@ def test_the_instruction_is_dropped_with_a_warning_only_where_the_model_is_deaf(
     with pytest.warns(KazeiaWarning, match=r"instruction is ignored.*0\.6B") as warned:
         told = tiny.synthesize(TEXT, seed=1, max_frames=3, instruct="softly")
     assert np.array_equal(plain.pcm, told.pcm)
+    assert not tiny.takes_instruct
     assert warned[0].filename == __file__  # it points at who asked
     tiny.synthesize(TEXT, seed=1, max_frames=1, instruct="")  # nothing asked, nothing ignored
     larger = load_engine("tiny-1b7")
+    assert larger.takes_instruct
     softly = larger.synthesize(TEXT, seed=1, max_frames=3, instruct="softly")
     assert not np.array_equal(softly.codes, larger.synthesize(TEXT, seed=1, max_frames=3).codes)
     with pytest.raises(TextEncodingError):

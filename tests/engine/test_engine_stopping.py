@@ -14,6 +14,8 @@ import pytest
 import kazeia
 from kazeia import Engine, EngineClosedError, Request
 from kazeia.generation import FrameLoop
+from kazeia.runtime.codec_decoder import CodecDecoder
+from patience import wait_until
 
 TEXT = "Four and twenty blackbirds."
 LONGER = [" ".join(["This is a sentence. Here is another!"] * n) for n in (1, 2, 3)]
@@ -111,6 +113,40 @@ def test_a_cancelled_stream_ends_within_two_frames_and_loses_none(tiny: Engine, 
     assert last.speech is not None
     assert last.speech.finish_reason == "cancelled"
     assert np.array_equal(last.speech.pcm, pcm)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_cancel_that_raises_ends_the_call_and_nothing_more_is_decoded(
+    load_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, steps: list[int], threads: int
+) -> None:
+    class Abandoned(threading.Event):
+        def is_set(self) -> bool:
+            if super().is_set():
+                raise InterruptedError("nobody listens")
+            return False
+
+    engine = load_engine("tiny", threads=threads)
+    cancel, decode, decoded = Abandoned(), CodecDecoder.decode, list[int]()
+
+    def stop_in_it(self: CodecDecoder, codes: Any, state: Any) -> Any:
+        decoded.append(len(codes))
+        if engine.threads.side_by_side:
+            # All of its rows are as far ahead of the decoder as they may be.
+            wait_until(lambda: len(steps) >= 16)
+        steps.clear()
+        cancel.set()
+        return decode(self, codes, state)
+
+    monkeypatch.setattr(CodecDecoder, "decode", stop_in_it)
+    with pytest.raises(InterruptedError, match="nobody listens"):
+        engine.synthesize(LONG, seed=1, segment_chars=40, cancel=cancel)
+    assert decoded == [8]  # the piece that was at the decoder
+    assert len(steps) <= 1
+    monkeypatch.undo()
+    with pytest.raises(InterruptedError):
+        next(engine.stream(LONG, seed=1, cancel=cancel))
+    cancel.clear()
+    assert engine.synthesize(TEXT, seed=1, cancel=cancel, max_frames=3).finish_reason == "limit"
 
 
 def test_a_call_cancelled_before_it_begins_says_nothing(tiny: Engine, steps: list[int]) -> None:

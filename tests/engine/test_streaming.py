@@ -160,9 +160,9 @@ def test_with_one_core_everything_runs_in_the_callers_thread(
     ("asked", "plan"),
     [
         (1, Threads(1, False)),
-        (2, Threads(1, True)),
-        (3, Threads(2, True)),
-        (64, Threads(63, True)),
+        (2, Threads(1, True, decoders=2)),
+        (3, Threads(2, True, decoders=3)),
+        (64, Threads(63, True, decoders=8)),
         (Threads(5, False), Threads(5, False)),
     ],
 )
@@ -181,11 +181,15 @@ def test_without_a_number_the_usable_cores_are_shared_out(
     monkeypatch.setattr(threads, "usable_cores", lambda: cores)
     assert threads.plan_threads(None) == threads.plan_threads(cores)
     monkeypatch.setattr(threads, "usable_cores", lambda: 64)
-    assert threads.plan_threads(None) == Threads(8, True)
+    assert threads.plan_threads(None) == Threads(8, True, decoders=8)
 
 
 @pytest.mark.parametrize(
-    "options", [*({"generator": n} for n in (0, -1, 1.5, True, 257)), {"side_by_side": 1}]
+    "options",
+    [
+        *({part: n} for part in ("generator", "decoders") for n in (0, -1, 1.5, True, 257)),
+        {"side_by_side": 1},
+    ],
 )
 def test_impossible_plans_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="threads"):

@@ -9,10 +9,10 @@ import onnxruntime as ort
 import pytest
 
 from kazeia.graphs.probe import product_graph
-from kazeia.graphs.quantize import BLOCK, dequantize, quantize
+from kazeia.graphs.quantize import BLOCK, LONG_BLOCK, dequantize, quantize
 
 RNG = np.random.default_rng(7)
-BITS = pytest.mark.parametrize("bits", [8, 4])
+BITS = pytest.mark.parametrize(("bits", "block"), [(8, BLOCK), (8, LONG_BLOCK), (4, BLOCK)])
 
 
 def normal(rows: int, columns: int) -> np.ndarray:
@@ -42,15 +42,15 @@ WEIGHTS = {
 NAMES = pytest.mark.parametrize("name", sorted(WEIGHTS))
 
 
-def blocks(weight: np.ndarray) -> np.ndarray:
-    """(out, blocks, BLOCK) in float64, padded with zeros."""
-    pad = -weight.shape[1] % BLOCK
-    return np.pad(weight.astype(np.float64), ((0, 0), (0, pad))).reshape(len(weight), -1, BLOCK)
+def blocks(weight: np.ndarray, block: int) -> np.ndarray:
+    """(out, blocks, block) in float64, padded with zeros."""
+    pad = -weight.shape[1] % block
+    return np.pad(weight.astype(np.float64), ((0, 0), (0, pad))).reshape(len(weight), -1, block)
 
 
-def nearest(weight: np.ndarray, bits: int, low: int) -> np.ndarray:
+def nearest(weight: np.ndarray, bits: int, block: int, low: int) -> np.ndarray:
     """Plain rounding to the nearest of the scale that maps the largest value to `low`; as blocks."""
-    b = blocks(weight)
+    b = blocks(weight, block)
     index = np.abs(b).argmax(-1)[..., None]
     scale = np.take_along_axis(b, index, -1) / low
     scale = np.where(scale == 0, 1, scale)
@@ -58,19 +58,19 @@ def nearest(weight: np.ndarray, bits: int, low: int) -> np.ndarray:
     return np.clip(np.rint(b / scale), -high - 1, high) * scale
 
 
-def error(weight: np.ndarray, other: np.ndarray) -> np.ndarray:
+def error(weight: np.ndarray, other: np.ndarray, block: int) -> np.ndarray:
     """Squared error of each block (out, blocks)."""
     if other.ndim == 2:
-        other = blocks(other)
-    return np.asarray(((blocks(weight) - other) ** 2).sum(-1))
+        other = blocks(other, block)
+    return np.asarray(((blocks(weight, block) - other) ** 2).sum(-1))
 
 
 @BITS
 @NAMES
-def test_a_value_is_off_by_no_more_than_rounding_allows(name: str, bits: int) -> None:
+def test_a_value_is_off_by_no_more_than_rounding_allows(name: str, bits: int, block: int) -> None:
     weight = WEIGHTS[name]
-    off = np.abs(blocks(weight) - blocks(dequantize(quantize(weight, bits))))
-    peak = np.abs(blocks(weight)).max(-1, keepdims=True)
+    off = np.abs(blocks(weight, block) - blocks(dequantize(quantize(weight, bits, block)), block))
+    peak = np.abs(blocks(weight, block)).max(-1, keepdims=True)
     # One step, for the range is a step shorter above zero than below it; 4 bits may clip the largest
     # value to serve the others.
     allowed = peak / 128 * 1.01 if bits == 8 else peak * 0.25
@@ -79,12 +79,12 @@ def test_a_value_is_off_by_no_more_than_rounding_allows(name: str, bits: int) ->
 
 @BITS
 @NAMES
-def test_fitted_scales_are_never_worse_than_plain_rounding(name: str, bits: int) -> None:
+def test_fitted_scales_are_never_worse_than_plain_rounding(name: str, bits: int, block: int) -> None:
     weight = WEIGHTS[name]
-    fitted = error(weight, dequantize(quantize(weight, bits)))
+    fitted = error(weight, dequantize(quantize(weight, bits, block)), block)
     low = -(1 << (bits - 1))
-    plain = error(weight, nearest(weight, bits, low))
-    scale = (blocks(weight) ** 2).sum(-1)
+    plain = error(weight, nearest(weight, bits, block, low), block)
+    scale = (blocks(weight, block) ** 2).sum(-1)
     assert np.all(fitted <= plain * (1 + 1e-4) + scale * 1e-12)
 
 
@@ -92,19 +92,22 @@ def test_fitted_scales_are_never_worse_than_plain_rounding(name: str, bits: int)
 @pytest.mark.parametrize("low", [-8, -7])
 def test_four_bits_gain_from_fitting(name: str, low: int) -> None:
     weight = WEIGHTS[name]
-    fitted = error(weight, dequantize(quantize(weight, 4))).sum()
-    assert fitted < 0.97 * error(weight, nearest(weight, 4, low)).sum()
-
-
-@pytest.mark.parametrize("bits", [8, 4])
-def test_typical_weights_keep_their_signal(bits: int) -> None:
-    weight = WEIGHTS["normal"]
-    noise = error(weight, dequantize(quantize(weight, bits))).sum() / (weight.astype(np.float64) ** 2).sum()
-    assert -10 * np.log10(noise) > {8: 43, 4: 20}[bits]
+    fitted = error(weight, dequantize(quantize(weight, 4)), BLOCK).sum()
+    assert fitted < 0.97 * error(weight, nearest(weight, 4, BLOCK, low), BLOCK).sum()
 
 
 @BITS
-def test_zeros_stay_zero_and_do_not_disturb_their_neighbours(bits: int) -> None:
+def test_typical_weights_keep_their_signal(bits: int, block: int) -> None:
+    weight = WEIGHTS["normal"]
+    noise = (
+        error(weight, dequantize(quantize(weight, bits, block)), block).sum()
+        / (weight.astype(np.float64) ** 2).sum()
+    )
+    assert -10 * np.log10(noise) > {(8, BLOCK): 43, (8, LONG_BLOCK): 40, (4, BLOCK): 20}[bits, block]
+
+
+@BITS
+def test_zeros_stay_zero_and_do_not_disturb_their_neighbours(bits: int, block: int) -> None:
     weight = normal(4, 96)
     weight[1] = 0
     weight[2, 32:64] = 0
@@ -112,7 +115,7 @@ def test_zeros_stay_zero_and_do_not_disturb_their_neighbours(bits: int) -> None:
     weight[3, 70] = 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        back = dequantize(quantize(weight, bits))
+        back = dequantize(quantize(weight, bits, block))
     assert np.all(back[weight == 0] == 0) or bits == 4
     assert np.all(back[1] == 0)
     assert np.all(back[2, 32:64] == 0)
@@ -122,45 +125,46 @@ def test_zeros_stay_zero_and_do_not_disturb_their_neighbours(bits: int) -> None:
 
 @BITS
 @pytest.mark.parametrize("size", [1e-45, 1e-40, 1e-38, 1e-37, 1e-33, 1e-30])
-def test_vanishing_weights_vanish_without_a_word(bits: int, size: float) -> None:
+def test_vanishing_weights_vanish_without_a_word(bits: int, block: int, size: float) -> None:
     with np.errstate(under="ignore"):
         weight = (normal(3, 70) * size).astype(np.float32)
     weight[1] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        back = dequantize(quantize(weight, bits))
+        back = dequantize(quantize(weight, bits, block))
     assert np.all(np.isfinite(back))
     assert np.abs(back - weight).max() <= 4 * size
     assert np.all(back[1] == 1)
 
 
 @BITS
-def test_the_same_weights_give_the_same_bytes_wherever_the_rows_are(bits: int) -> None:
+def test_the_same_weights_give_the_same_bytes_wherever_the_rows_are(bits: int, block: int) -> None:
     weight = WEIGHTS["many rows"]
-    whole = quantize(weight, bits)
+    whole = quantize(weight, bits, block)
     for start, stop in ((0, 3), (511, 514), (1029, 1030)):
-        part = quantize(weight[start:stop], bits)
+        part = quantize(weight[start:stop], bits, block)
         assert np.array_equal(part.data, whole.data[start:stop])
         assert np.array_equal(part.scales, whole.scales[start:stop])
 
 
 @BITS
 @NAMES
-def test_the_layout_is_the_operators(name: str, bits: int) -> None:
+def test_the_layout_is_the_operators(name: str, bits: int, block: int) -> None:
     weight = WEIGHTS[name]
-    packed = quantize(weight, bits)
-    out, count = weight.shape[0], -(-weight.shape[1] // BLOCK)
-    assert packed.data.shape == (out, count, BLOCK * bits // 8)
+    packed = quantize(weight, bits, block)
+    out, count = weight.shape[0], -(-weight.shape[1] // block)
+    assert packed.data.shape == (out, count, block * bits // 8)
     assert packed.data.dtype == np.uint8
     assert packed.scales.shape == (out, count)
     assert packed.scales.dtype == np.float32
     assert dequantize(packed).shape == weight.shape
 
 
-def product(weight: np.ndarray, bits: int, x: np.ndarray) -> np.ndarray:
+def product(weight: np.ndarray, bits: int, block: int, x: np.ndarray) -> np.ndarray:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(product_graph(weight, bits), options, providers=["CPUExecutionProvider"])
+    graph = product_graph(weight, "q8" if bits == 8 else "q4", block)
+    session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {"x": x})[0])
 
 
@@ -168,28 +172,28 @@ def product(weight: np.ndarray, bits: int, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "name", ["normal", "heavy", "ragged", "one block", "one more than a block", "constant"]
 )
-def test_the_kernel_computes_with_the_weights_we_mean(name: str, bits: int) -> None:
+def test_the_kernel_computes_with_the_weights_we_mean(name: str, bits: int, block: int) -> None:
     weight = WEIGHTS[name]
-    back = dequantize(quantize(weight, bits)).astype(np.float64)
+    back = dequantize(quantize(weight, bits, block)).astype(np.float64)
     x = normal(6, weight.shape[1])
     wanted = x.astype(np.float64) @ back.T
     # The kernel rounds the activations to 8 bits, block by block.
-    step = np.abs(blocks(x)).max(-1) / 127  # (rows, blocks)
-    spread = np.sqrt((blocks(back) ** 2).sum(-1))  # (out, blocks)
+    step = np.abs(blocks(x, block)).max(-1) / 127  # (rows, blocks)
+    spread = np.sqrt((blocks(back, block) ** 2).sum(-1))  # (out, blocks)
     noise = np.sqrt((step**2) @ (spread**2).T / 12)
-    off = np.abs(product(weight, bits, x) - wanted)
+    off = np.abs(product(weight, bits, block, x) - wanted)
     assert np.all(off <= 6 * noise + 1e-5 * np.abs(wanted).max())
     # A wrong order of the packed values would be far outside of that.
     shuffled = x.astype(np.float64) @ np.roll(back, 1, axis=1).T
     if name not in ("constant",):
-        assert np.abs(product(weight, bits, x) - shuffled).max() > 20 * noise.max()
+        assert np.abs(product(weight, bits, block, x) - shuffled).max() > 20 * noise.max()
 
 
 @BITS
-def test_each_column_of_the_weight_is_where_it_belongs(bits: int) -> None:
+def test_each_column_of_the_weight_is_where_it_belongs(bits: int, block: int) -> None:
     # One unit at a time through a kernel that sees no rounding: exact powers of two.
-    columns = 2 * BLOCK + 6
+    columns = 2 * block + 6
     weight = np.zeros((columns, columns), np.float32)
     weight[np.arange(columns), np.arange(columns)] = -(2.0 ** (np.arange(columns) % 5))
     x = np.eye(columns, dtype=np.float32) * 127
-    assert np.allclose(product(weight, bits, x), x @ weight.T, rtol=1e-6)
+    assert np.allclose(product(weight, bits, block, x), x @ weight.T, rtol=1e-6)

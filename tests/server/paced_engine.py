@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kazeia.engine import Engine
@@ -12,47 +12,53 @@ from kazeia.speech import Chunk, Speech
 
 
 class PacedEngine:
-    """An engine whose streams come a frame at a time, only as fast as the test lets them."""
+    """An engine that generates only as fast as the test lets it: what has been let go is heard, and one
+    frame more of each speech is made, and held."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.frames = 0  # made so far, in all streams
-        self.open_streams = 0
-        self.gate = threading.Semaphore(0)  # a frame of any stream takes one
-        self.error: Exception | None = None  # raised instead of the third frame
+        self.frames = 0  # generated so far, of all speeches
+        self.at_work = 0  # speeches in the making
+        self._gate = threading.Semaphore(0)  # a frame of any speech takes one
+        self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
     def stream(self, text: str, *, cancel: threading.Event, **asked: Any) -> Iterator[Chunk]:
-        return self._chunks(self._engine.stream(text, chunk_frames=1, cancel=cancel, **asked), cancel)
-
-    def _chunks(self, chunks: Iterator[Chunk], cancel: threading.Event) -> Iterator[Chunk]:
-        self.open_streams += 1
-        try:
-            for index, chunk in enumerate(chunks):
-                while not chunk.is_last and not cancel.is_set():
-                    if self.gate.acquire(timeout=0.01):
-                        break
-                if self.error is not None and index == 2:
-                    raise self.error
-                self.frames += not chunk.is_last
-                yield chunk
-        finally:
-            chunks.close()  # type: ignore[attr-defined]
-            self.open_streams -= 1
+        with self._working():
+            chunks = self._engine.stream(text, cancel=cancel, on_frame=self._pace(cancel), **asked)
+            with contextlib.closing(chunks):  # type: ignore[type-var]
+                yield from chunks
 
     def synthesize(self, text: str, *, cancel: threading.Event | None = None, **asked: Any) -> Speech:
         if cancel is None:  # the warm-up, which no test waits for
             return self._engine.synthesize(text, **asked)
-        *_, last = self.stream(text, cancel=cancel, **asked)
-        assert last.speech is not None
-        return last.speech
+        with self._working():
+            return self._engine.synthesize(text, cancel=cancel, on_frame=self._pace(cancel), **asked)
 
     def let(self, frames: int) -> None:
-        self.gate.release(frames)
+        """Let so many frames go on to their listeners."""
+        self._gate.release(frames)
 
-    def pause(self) -> None:
-        while self.gate.acquire(blocking=False):
-            pass
-        time.sleep(0.05)
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        with self._lock:
+            self.at_work += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.at_work -= 1
+
+    def _pace(self, cancel: threading.Event) -> Callable[[int], None]:
+        told = 0
+
+        def on_frame(count: int) -> None:
+            nonlocal told
+            self.frames += count - told
+            told = count
+            while not self._gate.acquire(timeout=0.01) and not cancel.is_set():
+                pass
+
+        return on_frame

@@ -142,6 +142,10 @@ BODIES = {
     "UTF-16": '{"model": "tts-1"}'.encode("utf-16"),
     "a lone surrogate": b'{"model": "tts-1", "voice": "ryan", "input": "a\\ud800b"}',
     "a key twice": b'{"model": "tts-1", "model": "tts-1", "voice": "ryan", "input": "a"}',
+    "a key twice inside": b'{"model": "tts-1", "voice": {"id": "ryan", "id": "ryan"}, "input": "a"}',
+    "a byte order mark": b'\xef\xbb\xbf{"model": "tts-1", "voice": "ryan", "input": "a"}',
+    "a lone surrogate as a key": b'{"\\ud800": 1}',
+    "a raw surrogate": b'{"model": "tts-1", "voice": "ryan", "input": "a\xed\xa0\x80b"}',
     "deep": b"[" * 30_000,
     "deep objects": b'{"a":' * 10_000,
     "a number of many digits": b'{"seed": ' + b"9" * 20_000 + b"}",
@@ -211,6 +215,8 @@ GOOD: tuple[dict[str, Any], ...] = (
     {"top_k": 0, "top_p": 1, "repetition_penalty": 1, "repetition_window": 0},
     {"input": "a"},
     {"input": "日本語。"},
+    {"input": "NUL \x00 and \x1b[31mred."},
+    {"input": "a" + "\u0301" * 4000},
     *({"response_format": name} for name in FORMATS),
 )
 

@@ -21,6 +21,7 @@ from kazeia.audio.wav import pcm_bytes, wav_bytes
 from kazeia.engine import Engine
 from kazeia.errors import GenerationError
 from kazeia.server.voices import OPENAI_VOICES, choose_voice, model_id, voice_aliases
+from stated_lengths import stated_samples
 
 RATE = 24_000
 FRAMES = 6
@@ -35,6 +36,12 @@ def pcm(load_engine: Callable[..., Engine]) -> np.ndarray:
 @pytest.fixture(scope="module")
 def client(server: Running) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="anything", max_retries=0)
+
+
+def speech_schema(server: Running) -> dict[str, Any]:
+    """What the OpenAPI document says of a request to speak."""
+    post = server.http.get("/openapi.json").json()["paths"]["/v1/audio/speech"]["post"]
+    return dict(post["requestBody"]["content"]["application/json"]["schema"])
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -59,6 +66,8 @@ def test_a_complete_reply_has_exact_sizes_and_tells_all(server: Running, pcm: np
     assert response.headers["x-kazeia-finish-reason"] == "limit"
     assert response.headers["x-kazeia-frames"] == str(FRAMES)
     assert response.headers["x-kazeia-audio-ms"] == str(80 * FRAMES)
+    if name not in ("aac", "pcm"):  # which have no place for it
+        assert stated_samples(name, response.content) == len(pcm)
 
 
 def test_a_complete_wav_is_read_by_everybody(server: Running, pcm: np.ndarray) -> None:
@@ -137,11 +146,26 @@ def test_a_seed_that_was_drawn_gives_the_same_again(server: Running) -> None:
     assert server.speak(seed=..., response_format="pcm").content != first.content
 
 
-def test_instructions_that_have_no_effect_are_mentioned(server: Running, pcm: np.ndarray) -> None:
-    response = server.speak(instructions="Whisper.", response_format="pcm")
-    assert "instructions ignored" in response.headers["x-kazeia-warning"]
-    assert response.content == pcm_bytes(pcm)
-    assert "x-kazeia-warning" not in server.speak().headers
+def test_instructions_are_followed_where_the_model_can(load_engine: Callable[..., Engine]) -> None:
+    engine = load_engine("tiny-1b7")
+    expected = engine.synthesize(TEXT, voice="ryan", seed=7, max_frames=FRAMES, instruct="Whisper.")
+    with running(engine) as server:
+        assert server.http.get("/v1/models").json()["data"][0]["takes_instructions"] is True
+        heard = server.speak(instructions="Whisper.", response_format="pcm").content
+        assert heard == pcm_bytes(expected.pcm)
+        assert server.speak(response_format="pcm").content != heard
+        assert "instructions" in speech_schema(server)["properties"]
+
+
+def test_instructions_are_refused_where_the_model_follows_none(server: Running) -> None:
+    assert server.http.get("/v1/models").json()["data"][0]["takes_instructions"] is False
+    for fields in ({}, {"stream": False}, {"stream_format": "sse"}):
+        response = server.speak(instructions="Whisper.", **fields)
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert (error["param"], error["code"]) == ("instructions", "instructions_not_supported")
+        assert "1.7B" in error["message"]
+    assert "instructions" not in speech_schema(server)["properties"]
 
 
 def test_a_long_text_is_spoken_in_pieces(server: Running, tiny: Engine) -> None:
@@ -314,10 +338,7 @@ def test_a_failure_later_leaves_the_reply_visibly_incomplete(tiny: Engine) -> No
 
 
 def test_the_openapi_document_describes_what_is_served(server: Running) -> None:
-    document = server.http.get("/openapi.json").json()
-    schema = document["paths"]["/v1/audio/speech"]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
+    schema = speech_schema(server)
     assert schema["required"] == ["model", "input", "voice"]
     assert set(request()) < set(schema["properties"])
     import jsonschema

@@ -156,7 +156,12 @@ def test_a_stream_without_text_just_stops(wyoming: Running) -> None:
         (Event("synthesize"), "invalid_type"),
         (Event("synthesize", {"text": None}), "invalid_type"),
         (Event("synthesize", {"text": "a", "voice": "ryan"}), "invalid_type"),
-        (Event("synthesize", {"text": "a", "voice": {"name": 3}}), "voice_not_found"),
+        (Event("synthesize", {"text": "a", "voice": {"name": 3}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"name": ["ryan"]}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"speaker": {"name": "ryan"}}}), "invalid_type"),
+        (Event("synthesize", {"text": "a", "voice": {"language": 3}}), "language_not_found"),
+        (Event("synthesize", {"text": "a [pause:60s]" * 6}), "pauses_too_long"),
+        (Event("synthesize", {"text": "a [pause:61s]"}), "unspeakable_text"),
     ],
     ids=repr,
 )
@@ -221,11 +226,12 @@ def test_a_client_that_leaves_stops_its_work(paced: PacedEngine) -> None:
             paced.let(3)
             while not AudioChunk.is_type((await event(client)).type):
                 pass
+            await asyncio.to_thread(until, lambda: paced.frames == 4)
 
         talk(server, script)
-        until(lambda: paced.open_streams == 0)
         until(server.is_idle)
-        assert paced.frames <= 3 + 2
+        assert paced.frames <= 4 + 2
+        assert paced.at_work == 0
 
 
 def test_stopping_lets_what_is_heard_finish(paced: PacedEngine) -> None:

@@ -26,7 +26,10 @@ Model = Annotated[
 Quant = Annotated[
     str,
     typer.Option(
-        "--quant", metavar="f32|q8|q4", help="Format of the weights.", autocompletion=completion.quants
+        "--quant",
+        metavar="f32|q8|q4",
+        help="Format of the weights; parts may differ, as in q4+predictor=q4.",
+        autocompletion=completion.quants,
     ),
 ]
 Threads = Annotated[

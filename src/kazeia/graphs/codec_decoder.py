@@ -19,6 +19,7 @@ from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.graphs.builder import GraphBuilder, WeightFile
 from kazeia.graphs.layers import F32, gelu, layer_norm, linear, rms_norm, snake, split, swiglu
 from kazeia.graphs.transformer import Weights
+from kazeia.quant import Format
 
 DILATIONS = (1, 3, 9)
 _CONVNEXT_EPS = 1e-6
@@ -98,16 +99,19 @@ class _Stream:
 
 
 def build_codec_decoder(
-    folder: Path, weights: Weights, config: CodecDecoderConfig
+    folder: Path, weights: Weights, config: CodecDecoderConfig, fmt: Format = "f32"
 ) -> dict[str, tuple[int, int]]:
-    """Write `codec_decoder.onnx` and its weights; return the states' names and shapes (rows, width)."""
+    """Write `codec_decoder.onnx` and its weights; return the states' names and shapes (rows, width).
+
+    `fmt` is that of the transformer's matrices; all others are float32.
+    """
     with WeightFile(folder / "codec_decoder.weights") as file:
         g = GraphBuilder("codec_decoder", file)
         s = _Stream(g, weights, {})
         codes = g.input("codes", ["frames", config.num_quantizers], np.int64)
         x = _dequantize(s, codes, config)
         x = s.causal_conv(x, "pre_conv", config.codebook_dim, config.latent_dim, 3)
-        x = _pre_transformer(s, x, config)
+        x = _pre_transformer(s, x, config, fmt)
         for i, ratio in enumerate(config.upsampling_ratios):
             x = s.transposed_conv(x, f"upsample.{i}.0", config.latent_dim, config.latent_dim, ratio, ratio)
             x = _convnext(s, x, f"upsample.{i}.1", config.latent_dim)
@@ -147,7 +151,7 @@ def _dequantize(s: _Stream, codes: str, config: CodecDecoderConfig) -> str:
     )
 
 
-def _pre_transformer(s: _Stream, x: str, config: CodecDecoderConfig) -> str:
+def _pre_transformer(s: _Stream, x: str, config: CodecDecoderConfig, fmt: Format) -> str:
     """Sliding-window transformer over frames; §5.4 steps 3–5."""
     g, width, inner = s.g, config.hidden_size, config.intermediate_size
     root = "pre_transformer"
@@ -158,7 +162,7 @@ def _pre_transformer(s: _Stream, x: str, config: CodecDecoderConfig) -> str:
 
     def project(x: str, name: str, c_in: int, c_out: int) -> str:
         weight, bias = s.get(f"{name}.weight", c_out, c_in), s.get(f"{name}.bias", c_out)
-        return linear(g, x, name, weight, bias)
+        return linear(g, x, name, weight, bias, fmt)
 
     x = project(x, f"{root}.input_proj", config.latent_dim, width)
     for i in range(config.num_hidden_layers):
@@ -166,7 +170,7 @@ def _pre_transformer(s: _Stream, x: str, config: CodecDecoderConfig) -> str:
         a = rms_norm(
             g, x, f"{layer}.norm1", s.get(f"{layer}.input_layernorm.weight", width), config.rms_norm_eps
         )
-        a = _window_attention(s, a, layer, config, cos, sin, mask, window)
+        a = _window_attention(s, a, layer, config, fmt, cos, sin, mask, window)
         a = g.op("Mul", a, g.weight(f"{layer}.scale1", s.get(f"{layer}.self_attn_layer_scale.scale", width)))
         x = g.op("Add", x, a)
         norm = s.get(f"{layer}.post_attention_layernorm.weight", width)
@@ -178,6 +182,7 @@ def _pre_transformer(s: _Stream, x: str, config: CodecDecoderConfig) -> str:
             s.get(f"{layer}.mlp.gate_proj.weight", inner, width),
             s.get(f"{layer}.mlp.up_proj.weight", inner, width),
             s.get(f"{layer}.mlp.down_proj.weight", width, inner),
+            fmt,
         )
         b = g.op("Mul", b, g.weight(f"{layer}.scale2", s.get(f"{layer}.mlp_layer_scale.scale", width)))
         x = g.op("Add", x, b)
@@ -194,7 +199,15 @@ def _window_index(g: GraphBuilder, x: str, window: int) -> str:
 
 
 def _window_attention(
-    s: _Stream, x: str, layer: str, config: CodecDecoderConfig, cos: str, sin: str, mask: str, window: str
+    s: _Stream,
+    x: str,
+    layer: str,
+    config: CodecDecoderConfig,
+    fmt: Format,
+    cos: str,
+    sin: str,
+    mask: str,
+    window: str,
 ) -> str:
     """Attention of every frame over the last `sliding_window` frames, itself included.
 
@@ -207,7 +220,7 @@ def _window_attention(
     names = [f"{layer}.self_attn.{n}_proj.weight" for n in "qkv"]
     widths = (q_width, kv_width, kv_width)
     weight = np.concatenate([s.get(n, w, width) for n, w in zip(names, widths, strict=True)])
-    q, k, v = split(g, linear(g, x, f"{layer}.qkv", weight), widths)
+    q, k, v = split(g, linear(g, x, f"{layer}.qkv", weight, fmt=fmt), widths)
     q = _rotate(g, q, heads, head_dim, cos, sin)
     k = g.op("Reshape", _rotate(g, k, kv_heads, head_dim, cos, sin), g.ints(-1, kv_width))
     shape = g.ints(0, 0, kv_heads, head_dim)
@@ -223,7 +236,8 @@ def _window_attention(
     chances = g.op("Softmax", g.op("Add", scores, mask), axis=-1)
     mixed = g.op("MatMul", chances, g.op("Transpose", windows(v, "v"), perm=[0, 2, 1, 3]))
     mixed = g.op("Reshape", mixed, g.ints(-1, q_width))
-    return linear(g, mixed, f"{layer}.o", s.get(f"{layer}.self_attn.o_proj.weight", width, q_width))
+    out = s.get(f"{layer}.self_attn.o_proj.weight", width, q_width)
+    return linear(g, mixed, f"{layer}.o", out, fmt=fmt)
 
 
 def _rotate(g: GraphBuilder, x: str, heads: int, head_dim: int, cos: str, sin: str) -> str:

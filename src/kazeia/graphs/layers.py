@@ -18,17 +18,24 @@ from kazeia.quant import Format
 
 F32 = npt.NDArray[np.float32]
 
-_BITS = {"q8": 8, "q4": 4}
+BITS = {"q8": 8, "q4": 4}
 
 
 def linear(
-    g: GraphBuilder, x: str, name: str, weight: F32, bias: F32 | None = None, fmt: Format = "f32"
+    g: GraphBuilder,
+    x: str,
+    name: str,
+    weight: F32,
+    bias: F32 | None = None,
+    fmt: Format = "f32",
+    block: int = BLOCK,
 ) -> str:
-    """y = x Wᵀ + b for x (…, in), weight (out, in); `fmt` says how the weight is stored."""
+    """y = x Wᵀ + b for x (…, in), weight (out, in); `fmt` says how the weight is stored, quantised ones
+    with a scale per `block` values."""
     if fmt == "f32":
         y = g.op("MatMul", x, g.weight(name, np.ascontiguousarray(weight.T)))
     else:
-        packed = quantize(weight, _BITS[fmt])
+        packed = quantize(weight, BITS[fmt], block)
         y = g.op(
             "MatMulNBits",
             x,
@@ -38,7 +45,7 @@ def linear(
             K=packed.in_features,
             N=packed.out_features,
             bits=packed.bits,
-            block_size=BLOCK,
+            block_size=packed.block,
             accuracy_level=4,
         )
     return y if bias is None else g.op("Add", y, g.weight(f"{name}.bias", bias))
@@ -102,8 +109,17 @@ def split(g: GraphBuilder, x: str, sizes: Sequence[int]) -> list[str]:
     return g.ops("Split", x, g.ints(*sizes), outputs=(None,) * len(sizes), axis=-1)
 
 
-def swiglu(g: GraphBuilder, x: str, name: str, gate: F32, up: F32, down: F32, fmt: Format = "f32") -> str:
+def swiglu(
+    g: GraphBuilder,
+    x: str,
+    name: str,
+    gate: F32,
+    up: F32,
+    down: F32,
+    fmt: Format = "f32",
+    block: int = BLOCK,
+) -> str:
     """W_down(SiLU(W_gate x) ⊙ W_up x); gate and up are read as one matrix."""
-    both = linear(g, x, f"{name}.gate_up", np.concatenate([gate, up]), fmt=fmt)
+    both = linear(g, x, f"{name}.gate_up", np.concatenate([gate, up]), fmt=fmt, block=block)
     a, b = split(g, both, (gate.shape[0], up.shape[0]))
-    return linear(g, g.op("Mul", silu(g, a), b), f"{name}.down", down, fmt=fmt)
+    return linear(g, g.op("Mul", silu(g, a), b), f"{name}.down", down, fmt=fmt, block=block)

@@ -7,7 +7,7 @@ cache, SwiGLU. Inputs and outputs of `transformer`:
     seqlens_k     (batch,) int32: positions in the cache after this call, minus one, per row
     total_length  () int32: the longest of them, plus one
     past_k.i/v.i  (batch, kv_heads, capacity, head_dim), present_k.i/v.i the same buffers
-    row_index     (rows,) int64, 4-bit only: see `Rows`
+    row_index     (rows,) int64, quantised only: see `Rows`
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from kazeia.checkpoint.config import TransformerConfig
 from kazeia.graphs.builder import CONTRIB, GraphBuilder
 from kazeia.graphs.layers import F32, add_rms_norm, linear, rms_norm, split, swiglu
+from kazeia.graphs.quantize import BLOCK, LONG_BLOCK
 from kazeia.quant import Format
 from kazeia.rope import rope_tables
 
@@ -34,9 +35,9 @@ class Weights(Protocol):
 class Rows:
     """Between (batch, seq, width), which attention wants, and the (rows, width) of everything else.
 
-    Some processors run a 4-bit product of one single row through another kernel than one of many
-    rows, and the last bits differ. `row_index`, when present, lets the caller repeat the last row
-    so that the number of rows is even; attention sees only the real ones.
+    A quantised product of one single row may run through another kernel than one of many rows (which
+    depends on the processor, the bits and the block), and the last bits differ. `row_index`, when present,
+    lets the caller repeat the last row so that the number of rows is even; attention sees only the real ones.
     """
 
     batch_seq: str  # int64 [batch, seq]
@@ -53,6 +54,11 @@ class Rows:
         if self.row_index is not None:
             x = g.op("Slice", x, g.ints(0), self.count, g.ints(0))
         return g.op("Reshape", x, g.op("Concat", self.batch_seq, g.ints(*tail), axis=0))
+
+
+def block_of(fmt: Format) -> int:
+    """Values to a scale in the layers' matrices."""
+    return LONG_BLOCK if fmt == "q8" else BLOCK
 
 
 def transformer(
@@ -77,8 +83,9 @@ def transformer(
     rows = Rows(
         batch_seq=batch_seq,
         count=g.op("ReduceProd", batch_seq, axes=[0], keepdims=1),
-        row_index=g.input("row_index", ["rows"], np.int64) if fmt == "q4" else None,
+        row_index=g.input("row_index", ["rows"], np.int64) if fmt != "f32" else None,
     )
+    block = block_of(fmt)
 
     stream = rows.flatten(g, x, width)
     delta: str | None = None
@@ -101,7 +108,7 @@ def transformer(
                 get("self_attn.v_proj", kv_width, width),
             ]
         )
-        qkv = linear(g, a, f"{i}.qkv", qkv_weight, fmt=fmt)
+        qkv = linear(g, a, f"{i}.qkv", qkv_weight, fmt=fmt, block=block)
         q, k, v = split(g, qkv, (q_width, kv_width, kv_width))
         q = _head_norm(g, rows, q, f"{i}.q_norm", get("self_attn.q_norm", head_dim), heads, eps)
         k = _head_norm(g, rows, k, f"{i}.k_norm", get("self_attn.k_norm", head_dim), kv_heads, eps)
@@ -125,7 +132,7 @@ def transformer(
         for kind in "kv":
             g.output(f"present_{kind}.{i}", f"present_{kind}.{i}", ["batch", kv_heads, "capacity", head_dim])
         attended = rows.flatten(g, attended, q_width)
-        delta = linear(g, attended, f"{i}.o", get("self_attn.o_proj", width, q_width), fmt=fmt)
+        delta = linear(g, attended, f"{i}.o", get("self_attn.o_proj", width, q_width), fmt=fmt, block=block)
         b, stream = add_rms_norm(
             g, delta, stream, f"{i}.post_norm", get("post_attention_layernorm", width), eps
         )
@@ -138,6 +145,7 @@ def transformer(
             get("mlp.up_proj", inner, width),
             get("mlp.down_proj", width, inner),
             fmt,
+            block,
         )
     assert delta is not None, "a transformer has at least one layer"
     final, _ = add_rms_norm(g, delta, stream, "norm", weights.get(f"{prefix}.norm.weight", (width,)), eps)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from kazeia.checkpoint.config import TalkerConfig
+from kazeia.row_table import RowTable
 from kazeia.runtime.kv_cache import KVCache
 from kazeia.runtime.session import BoundCall
 from kazeia.runtime.transformer_call import TransformerCall
@@ -65,7 +66,7 @@ class CodePredictor:
         heads: Sequence[ort.InferenceSession],
         config: TalkerConfig,
         codec_embedding: F32,
-        embeddings: F32,
+        embeddings: RowTable,
         row_pairs: bool,
     ) -> None:
         """`codec_embedding` (vocab, hidden) is the talker's, for code 0; `embeddings`
@@ -116,8 +117,8 @@ class CodePredictor:
     def embed(self, codes: I64) -> F32:
         """The talker's next input (hidden,) for one frame (16,), text not yet added; spec §2.5."""
         total: F32 = self._codec_embedding[codes[0]].copy()
-        for k, code in enumerate(codes[1:]):
-            total += self._embeddings[k, code]
+        for row in self._embeddings[np.arange(len(codes) - 1), codes[1:]]:
+            total += row
         return total
 
 

@@ -13,6 +13,8 @@ import onnxruntime as ort
 
 from kazeia.errors import BundleError
 from kazeia.graphs.probe import product_graph
+from kazeia.graphs.transformer import block_of
+from kazeia.quant import Format
 
 Array = npt.NDArray[Any]
 
@@ -62,19 +64,23 @@ class BoundCall:
         self._session.run_with_iobinding(self._binding)
 
 
-@lru_cache(maxsize=1)
-def row_pairs_needed() -> bool:
-    """Whether this machine computes a single row of a 4-bit product with other bits than two rows.
+@lru_cache
+def row_pairs_needed(fmt: Format) -> bool:
+    """Whether this machine computes a single row of a product of that format with other bits than two rows.
 
-    True on processors whose kernel for one row sums in another order; callers then keep the number
-    of rows even (graphs.transformer.Rows).
+    True where the kernel for one row sums in another order; callers then keep the number of rows even
+    (graphs.transformer.Rows).
     """
+    if fmt == "f32":
+        return False
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 256)).astype(np.float32)
     weight = rng.standard_normal((64, 256)).astype(np.float32)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(product_graph(weight, 4), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        product_graph(weight, fmt, block_of(fmt)), options, providers=["CPUExecutionProvider"]
+    )
     pair = session.run(None, {"x": x})[0]
     single = session.run(None, {"x": x[:1]})[0]
     return not np.array_equal(pair[:1], single)

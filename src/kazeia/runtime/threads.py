@@ -26,9 +26,12 @@ class Threads:
     side_by_side: bool = True
     """Whether the codec decoder works beside the generator in a thread of its own (it uses one core;
     its sine is exact in one thread only), or in turn with it in the caller's thread."""
+    decoders: int = 1
+    """How many segments are decoded at the same time, in files and batches of several; 1 to 256."""
 
     def __post_init__(self) -> None:
         resolve_threads(self.generator)
+        resolve_threads(self.decoders)
         if not isinstance(self.side_by_side, bool):
             raise OptionError(f"threads: side_by_side is {self.side_by_side!r}; expected True or False")
 
@@ -36,7 +39,8 @@ class Threads:
 def plan_threads(threads: int | Threads | None) -> Threads:
     """What `load(threads=…)` stands for: a number is the sum, of which the decoder takes one.
 
-    With one in all, generator and decoder work in turn. None counts `usable_cores()`, of which the
+    With one in all, generator and decoder work in turn. Decoding several segments, which is most of the
+    work there, may use all of them. None counts `usable_cores()`, of which the
     generator takes no more than eight.
     """
     if isinstance(threads, Threads):
@@ -44,7 +48,7 @@ def plan_threads(threads: int | Threads | None) -> Threads:
     count = resolve_threads(threads)
     if threads is None:
         count = min(count, MOST_BY_ITSELF + 1)
-    return Threads(max(1, count - 1), side_by_side=count > 1)
+    return Threads(max(1, count - 1), side_by_side=count > 1, decoders=min(count, MOST_BY_ITSELF))
 
 
 def resolve_threads(threads: int | None) -> int:

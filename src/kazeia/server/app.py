@@ -46,7 +46,6 @@ _EXPOSED = (
             "Frames",
             "Audio-Ms",
             "Total-Ms",
-            "Warning",
         )
     ),
 )
@@ -80,6 +79,7 @@ def create_app(
         lifespan=lambda _: _lifespan(state, wyoming),
         exception_handlers={ApiError: _refuse, HTTPException: _refuse_http},
     )
+    app.router.redirect_slashes = False  # to a place that the request itself names
     app.state.kazeia = state
     return app
 

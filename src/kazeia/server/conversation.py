@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from kazeia.server.kinds import choice
 from kazeia.server.orders import read_order
 from kazeia.server.speaking import Order, Stopped, Take
 from kazeia.server.state import ServerState
+from kazeia.server.waiting import Waiting
 from kazeia.text.feed import TextFeed
 
 log = logging.getLogger("kazeia.server")
@@ -82,8 +82,7 @@ class Conversation:
         self._state = state
         self._socket = socket
         self._feed = TextFeed()
-        self._queue: deque[Any] = deque()  # segments and marks, in the order in which they are served
-        self._filled = asyncio.Event()
+        self._queue = Waiting[Any]()  # segments and marks
         self._take: Take | None = None
         self._index = 0
         self._order: Order
@@ -117,7 +116,7 @@ class Conversation:
         self._format = values.pop("response_format")
         values["model"] = values["model"] or self._state.model_id
         values["voice"] = values["voice"] or self._state.engine.voices[0]
-        self._order, headers = read_order(self._state, values, None)
+        self._order = read_order(self._state, values, None)
         await self._send(
             "ready",
             model=self._state.model_id,
@@ -125,7 +124,6 @@ class Conversation:
             seed=self._order.seed,
             response_format=self._format,
             sample_rate=self._state.engine.sample_rate,
-            warning=headers.get("X-Kazeia-Warning"),
         )
 
     async def _receive(self) -> dict[str, Any]:
@@ -166,10 +164,10 @@ class Conversation:
             if kind == "interrupt":
                 self._interrupt()
             else:
-                self._put(*map(_Segment, self._feed.flush()))
+                self._queue.put(*map(_Segment, self._feed.flush()))
                 self._ended = kind == "end"
                 if self._ended:
-                    self._put(_END)
+                    self._queue.put(_END)
         else:
             raise ApiError(
                 400, "the type must be text, flush, interrupt or end", code="invalid_value", param="type"
@@ -194,27 +192,19 @@ class Conversation:
             pieces = await asyncio.to_thread(self._feed.push, message["text"])
         except ValueError as error:
             raise from_library(error) from None
-        self._put(*map(_Segment, pieces))
+        self._queue.put(*map(_Segment, pieces))
 
     def _interrupt(self) -> None:
         self._feed.clear()
         self._queue.clear()
         if self._take is not None:
             self._take.cancel("interrupted")
-        self._put(_INTERRUPTED, *([_END] if self._ended else []))
-
-    def _put(self, *items: Any) -> None:
-        self._queue.extend(items)
-        if items:
-            self._filled.set()
+        self._queue.put(_INTERRUPTED, *([_END] if self._ended else []))
 
     async def _speak(self) -> None:
         """Serve the queue: the only one who sends audio, so that nothing of it follows an interruption."""
         while True:
-            while not self._queue:
-                self._filled.clear()
-                await self._filled.wait()
-            item = self._queue.popleft()
+            item = await self._queue.take()
             if item is _END:
                 await self._send("done")
                 return

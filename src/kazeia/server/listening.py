@@ -7,6 +7,9 @@ import socket
 
 from kazeia.errors import OptionError
 
+STALLED_S = 300.0
+"""Seconds after which a client that takes nothing of what is sent to it counts as gone."""
+
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises OptionError when it cannot be had."""
@@ -20,6 +23,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         with contextlib.suppress(OSError, AttributeError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * STALLED_S))
         sock.bind(address)
         sock.listen(256)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kazeia.server.access import Access
@@ -46,6 +47,8 @@ class Guard:
         try:
             self._access.check(scope)
             await self._app(scope, receive, sending)
+        except ClientDisconnect:  # in the middle of its body
+            self._metrics.requests.labels("http", "cancelled").inc()
         except Exception as error:
             refusal = from_library(error)
             if scope["type"] == "websocket":

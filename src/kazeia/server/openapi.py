@@ -65,7 +65,11 @@ def openapi_document(state: ServerState) -> dict[str, Any]:
 
 
 def _speech_schema(state: ServerState) -> dict[str, Any]:
-    fields = speech_fields(state.settings.max_text_chars)
+    fields = [
+        field
+        for field in speech_fields(state.settings.max_text_chars)
+        if field.name != "instructions" or state.engine.takes_instruct
+    ]
     voices = {"type": "string", "enum": [*state.engine.voices, *voice_aliases(state.engine.voices)]}
     # What depends on the model; more spellings of the names are understood.
     narrowed: dict[str, dict[str, Any]] = {

@@ -14,11 +14,8 @@ from kazeia.text.clean import check_text
 from kazeia.text.languages import resolve_language
 
 
-def read_order(state: ServerState, values: dict[str, Any], text: str | None) -> tuple[Order, dict[str, str]]:
-    """What to say, from fields that were read, and more headers for the reply.
-
-    text: None when it comes later. Raises ApiError.
-    """
+def read_order(state: ServerState, values: dict[str, Any], text: str | None) -> Order:
+    """What to say, from fields that were read. text: None when it comes later. Raises ApiError."""
     engine = state.engine
     check_model(state, values["model"])
     try:
@@ -28,23 +25,24 @@ def read_order(state: ServerState, values: dict[str, Any], text: str | None) -> 
         language = resolve_language(values["language"], engine.languages)
     except InputError as error:
         raise from_library(error) from None
-    instruct, headers = values["instructions"], {}
-    if instruct is not None and not state.takes_instruct:
-        headers["X-Kazeia-Warning"] = "instructions ignored: models of size 0.6B take none"
-        instruct = None
-    return (
-        Order(
-            text=text or "",
-            voice=voice,
-            language=language,
-            instruct=instruct,
-            seed=draw_seed() if values["seed"] is None else values["seed"],
-            speed=values["speed"],
-            sampling=_sampling(values, ""),
-            predictor_sampling=_sampling(values, "cp_"),
-            max_frames=values["max_frames"],
-        ),
-        headers,
+    if values["instructions"] is not None and not engine.takes_instruct:
+        raise ApiError(
+            400,
+            "this model follows no instructions, as none of size 0.6B does; leave the field out, "
+            "or load a 1.7B model",
+            code="instructions_not_supported",
+            param="instructions",
+        )
+    return Order(
+        text=text or "",
+        voice=voice,
+        language=language,
+        instruct=values["instructions"],
+        seed=draw_seed() if values["seed"] is None else values["seed"],
+        speed=values["speed"],
+        sampling=_sampling(values, ""),
+        predictor_sampling=_sampling(values, "cp_"),
+        max_frames=values["max_frames"],
     )
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from kazeia.audio.encode import audio_format, encode_whole, stream_encoder
 from kazeia.server.errors import ApiError, from_library
-from kazeia.server.speaking import Order, Piece, Speaker, Stopped, Take
+from kazeia.server.speaking import Order, Speaker, Stopped, Take
 from kazeia.speech import Speech
 
 
@@ -36,12 +36,11 @@ class Delivery:
 class SpeechReply(Response):
     """Speaks while it is being sent; stops within a frame when the client goes away."""
 
-    def __init__(self, speaker: Speaker, order: Order, delivery: Delivery, headers: dict[str, str]) -> None:
+    def __init__(self, speaker: Speaker, order: Order, delivery: Delivery) -> None:
         super().__init__()
         self._speaker = speaker
         self._order = order
         self._delivery = delivery
-        self._more_headers = headers
         self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,8 +73,7 @@ class SpeechReply(Response):
         async for piece in take.pieces():
             parts.append(piece.pcm)
             speech = piece.speech
-        if speech is None or speech.finish_reason == "cancelled":
-            raise Stopped(take.stopped_by or "cancelled")
+        assert speech is not None  # it comes with the last piece
         pcm, name = np.concatenate(parts), self._delivery.format
         body = await asyncio.to_thread(encode_whole, name, pcm, self._speaker.engine.sample_rate)
         headers = self._reply_headers(take) | {
@@ -116,7 +114,7 @@ class SpeechReply(Response):
         }
         if self._delivery.events:
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
-        return headers | self._more_headers
+        return headers
 
     async def _audio(self, take: Take) -> AsyncGenerator[bytes, None]:
         """The encoded audio; an item may be empty, which tells that sound has begun."""
@@ -125,7 +123,6 @@ class SpeechReply(Response):
             async for piece in take.pieces():
                 yield encoder.encode(piece.pcm)
                 if piece.speech is not None:
-                    self._check_end(piece, take)
                     yield encoder.finish()
         finally:
             encoder.close()
@@ -136,17 +133,12 @@ class SpeechReply(Response):
             async for piece in take.pieces():
                 data = encoder.encode(piece.pcm)
                 if piece.speech is not None:
-                    self._check_end(piece, take)
                     data += encoder.finish()
                 yield _delta(data) if data else b""
                 if piece.speech is not None:
                     yield _event("speech.audio.done", self._summary(piece.speech, take))
         finally:
             encoder.close()
-
-    def _check_end(self, piece: Piece, take: Take) -> None:
-        if piece.speech is not None and piece.speech.finish_reason == "cancelled":
-            raise Stopped(take.stopped_by or "cancelled")
 
     def _summary(self, speech: Speech, take: Take) -> dict[str, Any]:
         characters, frames = len(self._order.text), speech.timings.frames

@@ -40,7 +40,7 @@ def http_routes(state: ServerState) -> Sequence[BaseRoute]:
 async def _speak(state: ServerState, request: Request) -> Response:
     document = read_json(await _body(state, request))
     values = read_fields(document, speech_fields(state.settings.max_text_chars))
-    order, headers = read_order(state, values, values["input"])
+    order = read_order(state, values, values["input"])
     delivery = Delivery(
         format=values["response_format"],
         events=values["stream_format"] == "sse",
@@ -53,7 +53,7 @@ async def _speak(state: ServerState, request: Request) -> Response:
             code="invalid_value",
             param="stream",
         )
-    return SpeechReply(state.speaker, order, delivery, headers)
+    return SpeechReply(state.speaker, order, delivery)
 
 
 async def _body(state: ServerState, request: Request) -> bytes:
@@ -63,6 +63,11 @@ async def _body(state: ServerState, request: Request) -> bytes:
             415,
             f"the content type is {kind[:80]!a}; send application/json",
             code="unsupported_media_type",
+        )
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise ApiError(
+            415, f"the body's encoding is {coding[:80]!a}; send it as it is", code="unsupported_media_type"
         )
     limit = state.settings.max_body_bytes
     length = request.headers.get("content-length", "")
@@ -96,7 +101,7 @@ def _model_entry(state: ServerState, name: str) -> dict[str, Any]:
         "quant": engine.quant,
         "sample_rate": engine.sample_rate,
         "random": engine.is_random,
-        "takes_instructions": state.takes_instruct,
+        "takes_instructions": engine.takes_instruct,
     }
 
 

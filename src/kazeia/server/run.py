@@ -10,6 +10,7 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
+from kazeia.server.protocols import HttpProtocol, WebSocketProtocol, without_traceback
 from kazeia.server.state import ServerState
 
 log = logging.getLogger("kazeia.server")
@@ -42,7 +43,8 @@ def make_server(app: Starlette, *, access_log: bool = False) -> GracefulServer:
         app,
         host=settings.host,
         port=settings.port,
-        ws="websockets-sansio",
+        http=HttpProtocol,
+        ws=WebSocketProtocol,
         ws_max_size=settings.max_body_bytes,
         log_config=None,  # the face decides where log lines go
         access_log=access_log,
@@ -51,4 +53,5 @@ def make_server(app: Starlette, *, access_log: bool = False) -> GracefulServer:
         timeout_keep_alive=15,
         h11_max_incomplete_event_size=16_384,
     )
+    logging.getLogger("uvicorn.error").addFilter(without_traceback)
     return GracefulServer(config, state)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +22,14 @@ from kazeia.server.admission import Admission
 from kazeia.server.errors import ApiError, unavailable
 from kazeia.server.metrics import Metrics
 from kazeia.speech import Speech
+from kazeia.text.pauses import total_pause
 
 _BUFFER = 32  # chunks that a slow reader may lie behind before generation waits for it
+_MOST_SAMPLES = 16_384  # of a piece
 _POLL_S = 0.05
+
+MOST_PAUSES_S = 300.0
+"""Seconds of all pauses in a text: without a limit, one of 4 kB could be five hours of silence."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def _changed(settings: Sampling, changes: dict[str, Any]) -> Sampling | None:
 
 @dataclass(frozen=True)
 class Piece:
-    """Audio as it comes: samples, and with the last piece the whole speech (before `speed`)."""
+    """Audio as it comes, at the speed asked for; with the last piece the whole speech, as it was before."""
 
     pcm: NDArray[np.float32]
     speech: Speech | None = None
@@ -115,7 +120,7 @@ class Take:
         self.stopped_by: str | None = None
         """Why it was cancelled, if it was."""
         self._speaker = speaker
-        self._event = threading.Event()
+        self._signal = _Signal()
         self._results: asyncio.Queue[Piece | BaseException] = asyncio.Queue()
         self._room = threading.Semaphore(_BUFFER)
         self._started = time.perf_counter()
@@ -130,7 +135,7 @@ class Take:
         if self.stopped_by is not None or self._ended:
             return
         self.stopped_by = reason
-        self._event.set()
+        self._signal.stop(reason)
         self._stop.set()
         if self._entering is not None:
             self._entering.cancel()
@@ -182,7 +187,6 @@ class Take:
 
         Raises the library's errors, and `Stopped` when the take was cancelled.
         """
-        stretch = TimeStretch(self.order.speed, self._speaker.engine.sample_rate)
         first = True
         while True:
             result = await self._results.get()
@@ -190,7 +194,6 @@ class Take:
                 self._ended = True
                 raise result
             self._room.release()
-            pcm = stretch.push(result.pcm)
             if first:
                 self.first_audio_s = time.perf_counter() - self._started
                 self._speaker.metrics.first_audio.observe(self.first_audio_s)
@@ -198,9 +201,9 @@ class Take:
             if result.speech is not None:
                 self._ended = True
                 self._speaker.metrics.spoken(result.speech.timings, result.speech.finish_reason)
-                yield Piece(np.concatenate([pcm, stretch.finish()]), result.speech)
+                yield result
                 return
-            yield Piece(pcm)
+            yield result
 
     async def deliver(self, sending: Awaitable[None]) -> None:
         """Await the sending of a piece; raise `Stopped` when the take is stopped meanwhile.
@@ -224,28 +227,67 @@ class Take:
         """In a worker thread: ask the engine for chunks and hand them over."""
         engine = self._speaker.engine
         try:
-            if self._event.is_set():
-                return
-            asked = {"cancel": self._event, **self.order.arguments(engine)}
+            self._signal.is_set()
+            _check_pauses(self.order.text)
+            asked = {"cancel": self._signal, **self.order.arguments(engine)}
+            stretch = TimeStretch(self.order.speed, engine.sample_rate)
             if self.whole:
                 speech = engine.synthesize(self.order.text, **asked)
-                _tell(loop, self._results, Piece(speech.pcm, speech))
+                parts = [stretch.push(pcm) for pcm in self._cut(speech.pcm)]
+                _tell(loop, self._results, Piece(np.concatenate([*parts, stretch.finish()]), speech))
                 return
             chunks = engine.stream(self.order.text, **asked)
             with contextlib.closing(chunks):  # type: ignore[type-var]  # a generator, though typed as less
                 for chunk in chunks:
-                    if not self._wait_for_room():
-                        return
-                    _tell(loop, self._results, Piece(chunk.pcm, chunk.speech))
+                    for pcm in self._cut(chunk.pcm):
+                        self._wait_for_room()
+                        _tell(loop, self._results, Piece(stretch.push(pcm)))
+                    if chunk.speech is not None:
+                        _tell(loop, self._results, Piece(stretch.finish(), chunk.speech))
         except BaseException as error:
             _tell(loop, self._results, error)
 
-    def _wait_for_room(self) -> bool:
-        """Wait while the reader lies too far behind; False once the take is cancelled."""
-        while not self._event.is_set():
-            if self._room.acquire(timeout=_POLL_S):
-                return True
+    def _cut(self, pcm: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """A chunk in pieces of bounded length, for a pause in the text is one chunk. Raises Stopped."""
+        for start in range(0, len(pcm), _MOST_SAMPLES):
+            self._signal.is_set()
+            yield pcm[start : start + _MOST_SAMPLES]
+
+    def _wait_for_room(self) -> None:
+        """Wait while the reader lies too far behind. Raises Stopped."""
+        while not self._signal.is_set() and not self._room.acquire(timeout=_POLL_S):
+            pass
+
+
+class _Signal(threading.Event):
+    """Tells the engine to stop, by raising `Stopped`: what it has made nobody will hear, decoded or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reason = ""
+
+    def stop(self, reason: str) -> None:
+        """From now on, raise."""
+        self._reason = reason
+        self.set()
+
+    def is_set(self) -> bool:
+        """False. Raises Stopped after `stop`."""
+        if super().is_set():
+            raise Stopped(self._reason)
         return False
+
+
+def _check_pauses(text: str) -> None:
+    """Raise TextError or ApiError unless the pauses written in a text are of a bearable length."""
+    total = total_pause(text) / 1000
+    if total > MOST_PAUSES_S:
+        raise ApiError(
+            422,
+            f"the pauses in the text last {total:g} s in all; at most {MOST_PAUSES_S:g} s are kept at once",
+            code="pauses_too_long",
+            param="input",
+        )
 
 
 class Stopped(Exception):

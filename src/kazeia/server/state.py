@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 
 from kazeia.audio.encode import encode_whole
-from kazeia.checkpoint import ModelConfig
 from kazeia.engine import Engine
 from kazeia.errors import MissingDependencyError
 from kazeia.server.metrics import Metrics
@@ -34,10 +32,6 @@ class ServerState:
             time_limit_s=settings.time_limit_s,
         )
         self.model_id = model_id(engine.name)
-        config = engine.path / "config.json"
-        size = ModelConfig.from_dict(json.loads(config.read_text("utf-8")), file=str(config)).tts_model_size
-        self.takes_instruct = size != "0b6"
-        """The official code drops instructions for the 0.6B models; spec §1.2."""
         self.created = int(time.time())
         self.warm = False
         self.stopping = False

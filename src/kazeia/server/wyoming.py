@@ -12,7 +12,6 @@ import json
 import logging
 import socket
 import warnings
-from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,10 +26,12 @@ from kazeia.audio.wav import pcm_bytes
 from kazeia.errors import InputError, KazeiaError
 from kazeia.random import draw_seed
 from kazeia.server.errors import ApiError, from_library
+from kazeia.server.fields import read_json
 from kazeia.server.speaking import Order, Stopped, Take
 from kazeia.server.state import ServerState
 from kazeia.server.voices import choose_voice
-from kazeia.text.clean import check_text
+from kazeia.server.waiting import Waiting
+from kazeia.text.clean import check_encoding, check_text
 from kazeia.text.feed import TextFeed
 from kazeia.text.languages import language_code, resolve_language
 
@@ -41,6 +42,7 @@ with warnings.catch_warnings():
 log = logging.getLogger("kazeia.server")
 
 _MAX_SESSIONS = 64
+_MAX_ANSWERS = 64  # that a client has asked for and not read
 _ATTRIBUTION = Attribution("Kazeia", "")
 
 
@@ -90,13 +92,13 @@ class WyomingServer:
                 raise ApiError(503, f"{_MAX_SESSIONS} clients are connected already", code="busy")
             self._sessions[task] = session = WyomingSession(self._state, reader, writer)
             await session.run()
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             outcome = "cancelled"
         except asyncio.CancelledError:
             outcome = "cancelled"
         except ApiError as refusal:
             outcome = "failed"
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):
                 await async_write_event(Error(refusal.message, refusal.code).event(), writer)
         except Exception:
             outcome = "failed"
@@ -131,8 +133,7 @@ class WyomingSession:
         self._state = state
         self._reader = reader
         self._writer = writer
-        self._queue: deque[_Segment | _Reply | _StreamEnd] = deque()
-        self._filled = asyncio.Event()
+        self._queue = Waiting[_Segment | _Reply | _StreamEnd]()
         self._take: Take | None = None
         self._feed: TextFeed | None = None  # while a text is being written
         self._order = Order("", state.engine.voices[0])
@@ -142,7 +143,7 @@ class WyomingSession:
     @property
     def busy(self) -> bool:
         """Whether something is being spoken or waits for it."""
-        return self._working or bool(self._queue)
+        return self._working or len(self._queue) > 0
 
     async def run(self) -> None:
         """Serve until the client leaves, or says nothing for too long."""
@@ -168,22 +169,24 @@ class WyomingSession:
                     self._state.settings.time_limit_s,
                 )
             except asyncio.TimeoutError:
-                if self.busy:
+                if self.busy and self._reader.exception() is None:  # which may be a timeout of the network's
                     continue
                 return
             if event is None:
                 return
+            if sum(not isinstance(item, _Segment) for item in self._queue) >= _MAX_ANSWERS:
+                raise ApiError(429, f"{_MAX_ANSWERS} answers wait to be read", code="too_many_events")
             try:
                 await self._act(event)
             except ApiError as refusal:
                 self._feed = None
-                self._put(_Reply(Error(refusal.message, refusal.code).event()))
+                self._queue.put(_Reply(Error(refusal.message, refusal.code).event()))
 
     async def _act(self, event: Event) -> None:
         if event.type == "describe":
-            self._put(_Reply(describe(self._state).event()))
+            self._queue.put(_Reply(describe(self._state).event()))
         elif event.type == "ping":
-            self._put(_Reply(Pong(text=event.data.get("text")).event()))
+            self._queue.put(_Reply(Pong(text=event.data.get("text")).event()))
         elif event.type == "synthesize":
             if self._feed is None:  # else it repeats, for older servers, what came in pieces
                 text = _text(event)
@@ -193,7 +196,7 @@ class WyomingSession:
                 except InputError as error:
                     raise from_library(error) from None
                 self._check_room(text)
-                self._put(_Segment(replace(order, text=text), streaming=False))
+                self._queue.put(_Segment(replace(order, text=text), streaming=False))
         elif event.type == "synthesize-start":
             self._order, self._feed = self._read_order(event), TextFeed()
         elif event.type == "synthesize-chunk" and self._feed is not None:
@@ -203,12 +206,12 @@ class WyomingSession:
                 pieces = await asyncio.to_thread(self._feed.push, text)
             except InputError as error:
                 raise from_library(error) from None
-            self._put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in pieces))
+            self._queue.put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in pieces))
         elif event.type == "synthesize-stop" and self._feed is not None:
             rest = self._feed.flush()
             self._feed = None
-            self._put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in rest))
-            self._put(_StreamEnd())
+            self._queue.put(*(_Segment(replace(self._order, text=piece), streaming=True) for piece in rest))
+            self._queue.put(_StreamEnd())
 
     def _read_order(self, event: Event) -> Order:
         voice = event.data.get("voice") or {}
@@ -216,6 +219,8 @@ class WyomingSession:
             raise ApiError(400, "voice is no object", code="invalid_type")
         engine = self._state.engine
         name = voice.get("speaker") or voice.get("name")
+        if name is not None and not isinstance(name, str):
+            raise ApiError(400, "the voice's name is no string", code="invalid_type")
         try:
             return Order(
                 "",
@@ -233,18 +238,10 @@ class WyomingSession:
         if waiting + len(text) > limit:
             raise ApiError(400, f"more than {limit} characters wait to be spoken", code="text_too_long")
 
-    def _put(self, *items: _Segment | _Reply | _StreamEnd) -> None:
-        self._queue.extend(items)
-        if items:
-            self._filled.set()
-
     async def _speak(self) -> None:
         while True:
-            while not self._queue:
-                self._filled.clear()
-                await self._filled.wait()
+            item = await self._queue.take()
             self._working = True
-            item = self._queue.popleft()
             if isinstance(item, _Reply):
                 await async_write_event(item.event, self._writer)
             elif isinstance(item, _StreamEnd):
@@ -341,12 +338,13 @@ def _too_large(limit: int) -> ApiError:
 
 
 def _object(text: bytes) -> dict[str, Any]:
+    found = read_json(text)
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "an event is not JSON", code="invalid_event") from None
-    if not isinstance(found, dict):
-        raise ApiError(400, "an event is no JSON object", code="invalid_event")
+        check_encoding(json.dumps(found, ensure_ascii=False))  # parts of it are sent back
+    except InputError:
+        raise ApiError(
+            400, "an event holds a lone surrogate, which is no character", code="invalid_event"
+        ) from None
     return found
 
 

@@ -13,6 +13,7 @@ from kazeia.text._boundaries import Level, cuts, width
 from kazeia.text.clean import is_speakable
 
 MAX_CHARS = 300
+AIM_CHARS = 150  # several segments are spoken at a time and share the reading of the weights
 
 # What a cut costs, against the squared relative distance of a segment from the even size.
 _CUT_COST = {
@@ -43,7 +44,8 @@ def split_text(text: str, max_chars: int | None = MAX_CHARS) -> list[str]:
     """Cut `text` into segments of at most `max_chars` Latin characters, of about even size.
 
     A full-width character counts as three, a run of white space as one. A text that fits is one
-    segment, unchanged; None never cuts. Cuts fall at line ends, then behind sentences, clauses,
+    segment, unchanged; None never cuts. The size aimed at is `AIM_CHARS`, where that is less than the
+    limit and sentences allow it. Cuts fall at line ends, then behind sentences, clauses,
     words and joints of words, then at a length, never inside a grapheme (one longer than the limit
     stays whole).
     White space around a segment is dropped, and so is a segment that holds nothing to say.
@@ -117,7 +119,7 @@ def _pack(pieces: list[_Piece], widths: list[int], limit: int) -> list[tuple[int
     if not pieces:
         return []
     total = widths[pieces[-1].stop] - widths[pieces[0].start]
-    even = total / -(-total // limit)
+    even = total / max(-(-total // limit), round(total / AIM_CHARS))
     best = [0.0]  # best[j]: the cost of packing the first j pieces
     origin = [0]  # where the last segment of that packing begins
     for j, last in enumerate(pieces, 1):
