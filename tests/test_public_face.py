@@ -36,7 +36,7 @@ ORDER = (
     ("running_batch", "decoding"),
     ("streaming",),
     ("engine", "validation"),
-    ("bench", "quality"),
+    ("bench", "quality", "reading"),
     ("cli", "server"),
     ("__main__",),
 )

@@ -27,7 +27,12 @@ class FrameBudget:
 
     def limit(self, text: str) -> int:
         """Frames allowed for the text."""
-        return int(self.base + self.per_unit * sum(map(_weight, text)))
+        return int(self.base + self.per_unit * expected_frames(text))
+
+
+def expected_frames(text: str) -> int:
+    """About how many frames of 80 ms the text takes in ordinary speech: its weight; see `FrameBudget`."""
+    return sum(map(_weight, text))
 
 
 def _weight(char: str) -> int:

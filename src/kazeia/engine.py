@@ -72,7 +72,8 @@ class Engine:
         talker = bundle.config.talker
         self._model: Model | None = model
         self._batch: RunningBatch | None = RunningBatch(model, max_batch, threads.side_by_side)
-        self._budget = budget
+        self.budget = budget
+        """How many frames a text may take."""
         self._calls = Registry()
         self._positions = min(talker.transformer.max_position_embeddings, MAX_POSITIONS)
         self.name = name
@@ -85,6 +86,8 @@ class Engine:
         """The bundle's folder."""
         self.quant = bundle.quant
         """How the weights are stored."""
+        self.fingerprint = bundle.fingerprint
+        """A hash over the contents of the checkpoint's files."""
         self.threads = threads
         """How many threads each part has."""
         self.max_batch = max_batch
@@ -353,7 +356,7 @@ class Engine:
         if asked is not None:
             return asked
         longest = self._open().bundle.generation.max_new_tokens
-        return min(room, room if longest is None else longest, self._budget.limit(text))
+        return min(room, room if longest is None else longest, self.budget.limit(text))
 
 
 def load(

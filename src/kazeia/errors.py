@@ -18,6 +18,7 @@ KazeiaError
 ├── EngineClosedError          the engine was used after close()
 ├── AudioError                 audio could not be written
 │   └── PlaybackError          no sound card, or no library to reach it
+├── ReadingStoppedError        a reading was cancelled; what it has spoken is kept
 ├── BenchmarkError             a measurement could not be made
 └── MissingDependencyError     an optional package is needed and not installed
 
@@ -97,6 +98,10 @@ class AudioError(KazeiaError):
 
 class PlaybackError(AudioError):
     """Audio could not be played."""
+
+
+class ReadingStoppedError(KazeiaError):
+    """A reading was cancelled; what it has spoken is kept, and it can go on."""
 
 
 class BenchmarkError(KazeiaError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,15 @@ class Report:
         if not self.ok and self.quant != "f32":
             verdict += " (quantised weights are close, not equal; use f32 to prove equality)"
         return [*lines, verdict]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for machines: model, quant, ok, and of each stage its name, result and ok."""
+        return {
+            "model": self.model,
+            "quant": self.quant,
+            "ok": self.ok,
+            "stages": [asdict(stage) for stage in self.stages],
+        }
 
 
 def validate(

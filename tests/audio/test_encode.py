@@ -165,6 +165,6 @@ def test_without_pyav_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingDependencyError, match=r"kazeia\[server\]"):
+    with pytest.raises(MissingDependencyError, match=r"kazeia\[formats\]"):
         stream_encoder("mp3", RATE)
     assert stream_encoder("wav", RATE).finish()[:4] == b"RIFF"

@@ -52,6 +52,8 @@ def test_convert_builds_and_prints_the_folder(out: Path | None, run: Run, monkey
     shown = run("convert", "m", "--quant", "q4", *(["-o", str(out)] if out else []))
     assert (shown.code, shown.out.decode()) == (0, f"{out or 'cache'}\n")
     assert calls == [("m", "q4", out)]
+    shown = run("convert", "m", "--json", *(["-o", str(out)] if out else []))
+    assert json.loads(shown.out) == {"model": "m", "quant": "q8", "path": str(out or "cache")}
 
 
 def test_convert_reports_the_librarys_error(run: Run, tmp_path: Path) -> None:
@@ -64,7 +66,9 @@ def test_convert_reports_the_librarys_error(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
 def test_validate_prints_the_report_and_judges(ok: bool, code: int, run: Run, monkeypatch: Any) -> None:
-    report = SimpleNamespace(ok=ok, lines=lambda: ["talker: 1e-6", "codec: 1e-7"])
+    report = SimpleNamespace(
+        ok=ok, lines=lambda: ["talker: 1e-6", "codec: 1e-7"], to_dict=lambda: {"ok": ok, "stages": []}
+    )
     seen: list[Any] = []
 
     def validate(model: str, dump: Path, **options: Any) -> Any:
@@ -75,6 +79,8 @@ def test_validate_prints_the_report_and_judges(ok: bool, code: int, run: Run, mo
     shown = run("validate", "-m", "m", "--dump", "d.npz", "--threads", "2")
     assert (shown.code, shown.out) == (code, b"talker: 1e-6\ncodec: 1e-7\n")
     assert seen == [("m", Path("d.npz"), {"quant": "f32", "threads": 2, "cache_dir": None})]
+    shown = run("validate", "-m", "m", "--dump", "d.npz", "--json")
+    assert (shown.code, json.loads(shown.out)) == (code, {"ok": ok, "stages": []})
 
 
 def test_validate_without_a_dump_is_wrong_usage(run: Run) -> None:

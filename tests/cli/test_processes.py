@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fake_kazeia import NATURAL_FRAMES, RATE, audio
 
+from kazeia.audio.encode import encode_stream
 from kazeia.audio.wav import wav_bytes
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("fake_kazeia.py")), "say"]
@@ -101,3 +102,67 @@ def test_a_signal_in_the_middle_leaves_no_file(
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
 def test_device_paths_are_written_to_directly() -> None:
     assert finish("hi", "-o", "/dev/stdout")[:2] == (0, WHOLE)
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "flac", "aac"])
+def test_every_format_can_be_streamed_through_a_pipe(name: str) -> None:
+    code, data, _ = finish("hi", "--stream", "--format", name)
+    assert code == 0
+    assert data == b"".join(encode_stream(name, iter([audio(NATURAL_FRAMES)]), RATE))
+
+
+# ---- line by line ----
+
+
+def test_each_line_is_spoken_as_it_arrives() -> None:
+    with start("--stdin", "-q", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in range(3):
+            process.stdin.write(b"hi\n")
+            process.stdin.flush()  # and it stays open
+            if number == 0:
+                assert process.stdout.read(44)[:4] == b"RIFF"
+            assert process.stdout.read(len(WHOLE) - 44) == WHOLE[44:]
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("where", ["a.wav", "{n}.wav"])
+def test_ctrl_c_ends_the_lines(where: str, tmp_path: Path) -> None:
+    with start("--stdin", "-q", "-o", str(tmp_path / where), stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"hi\nendless\n")
+        process.stdin.flush()
+        assert process.stderr.readline() == b"speaking\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b"kazeia: interrupted\n"
+    assert [p.name for p in tmp_path.iterdir()] == ([] if where == "a.wav" else ["1.wav"])
+
+
+def test_ctrl_c_while_waiting_for_a_line() -> None:
+    with start("--stdin", "-q", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"hi\n")
+        process.stdin.flush()
+        assert len(process.stdout.read(len(WHOLE))) == len(WHOLE)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b"kazeia: interrupted\n"
+
+
+def test_a_closed_pipe_ends_the_lines_quietly() -> None:
+    with start("--stdin", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"endless\nmore\n")
+        process.stdin.flush()
+        assert process.stdout.read(4044)[:4] == b"RIFF"
+        process.stdout.close()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""

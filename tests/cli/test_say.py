@@ -120,7 +120,12 @@ def test_wrong_usage_is_code_2(
         (["--repetition-window", "-2"], "--repetition-window: repetition_window is -2"),
         (["--cp-temperature", "inf"], "--cp-temperature: temperature is inf"),
         (["--cp-top-p", "0"], "--cp-top-p: top_p is 0"),
-        (["-o", "speech.mp3"], "speech.mp3: audio is written as WAV only"),
+        (
+            ["-o", "speech.xyz"],
+            "speech.xyz: no audio format is known by the end '.xyz'; expected one of: .wav",
+        ),
+        (["-o", "speech.mp3", "--format", "flac"], "a name that ends in .mp3 is one of mp3"),
+        (["--format", "ogg"], "unknown audio format 'ogg'; expected one of: wav, mp3, opus, flac, m4a, aac"),
         (["-o", "none/a.wav"], "there is no such folder"),
         (["-o", "."], "it is a folder"),
     ],
@@ -389,5 +394,5 @@ def test_a_file_of_another_kind_is_not_overwritten_by_a_slip(run: Run, engine: A
     notes.write_text("precious")
     result = run("say", "hi", "-o", str(notes))
     assert result.code == 1
-    assert "is not a WAV file" in result.err
+    assert "exists and holds no audio" in result.err
     assert notes.read_text() == "precious"

@@ -75,7 +75,9 @@ def test_the_test_command_is_the_same_everywhere() -> None:
     assert script.rstrip().endswith(test)
 
 
-@pytest.mark.parametrize("command", ["say", "serve", "voices", "convert", "validate", "bench", "quality"])
+@pytest.mark.parametrize(
+    "command", ["say", "read", "serve", "voices", "convert", "validate", "bench", "quality"]
+)
 def test_the_page_lists_exactly_the_options_of_the_command(command: str, tmp_path: Path) -> None:
     done = shell(f"kazeia {command} --help", tmp_path)
     known = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", done.stdout.split("Exit codes:")[0])) - {"--help"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kazeia.errors import EmptyTextError, OptionError, TextError
-from kazeia.text.pauses import MOST_MS, check_markup, check_pause, plan_speech
+from kazeia.text.pauses import MOST_MS, check_markup, check_pause, plan_speech, split_pauses
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,10 @@ def test_impossible_pauses_are_refused_by_name(value: object) -> None:
 @pytest.mark.parametrize("value", [0, 0.5, 400, MOST_MS])
 def test_possible_pauses_are_taken(value: float) -> None:
     check_pause("segment_pause", value)
+
+
+def test_a_text_without_its_pauses() -> None:
+    assert split_pauses("One [pause:400ms] two[pause:1.5s]") == ("One  two", 1900)
+    assert split_pauses("[paused] as it is") == ("[paused] as it is", 0)
+    with pytest.raises(TextError, match="looks like a pause"):
+        split_pauses("[pause:4]")

@@ -2,15 +2,16 @@
 
 PCM and WAV need nothing; MP3, Opus, AAC and FLAC are FFmpeg's, through PyAV, imported only when used.
 The bytes depend on the samples alone, not on the pieces they come in: samples are gathered to the
-codec's own frames, and the containers carry no time stamps or random serial numbers.
+codec's own frames, and the containers carry no time stamps or random serial numbers. `output` writes files.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,15 @@ def audio_format(name: str) -> AudioFormat:
     return FORMATS[name]
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter mark: samples `start` to `end`, the end not included."""
+
+    title: str
+    start: int
+    end: int
+
+
 class Encoder(Protocol):
     """Samples in, bytes out, in order; put together they are one file."""
 
@@ -97,7 +107,7 @@ def stream_encoder(name: str, sample_rate: int) -> Encoder:
     """
     form = audio_format(name)
     if form.codec:
-        return _AvEncoder(form, sample_rate, _Pipe())
+        return AvEncoder(form, sample_rate, Pipe())
     return _PcmEncoder(b"" if name == "pcm" else wav_header(None, sample_rate))
 
 
@@ -111,11 +121,12 @@ def encode_whole(name: str, pcm: NDArray[Any], sample_rate: int) -> bytes:
         return pcm_bytes(pcm)
     if name == "wav":
         return wav_bytes(pcm, sample_rate)
-    encoder = _AvEncoder(form, sample_rate, io.BytesIO())
+    memory = io.BytesIO()
+    encoder = AvEncoder(form, sample_rate, memory)
     try:
         encoder.encode(pcm)
         encoder.finish()
-        return encoder.written()
+        return memory.getvalue()
     finally:
         encoder.close()
 
@@ -136,7 +147,7 @@ class _PcmEncoder:
         pass
 
 
-class _Pipe:
+class Pipe:
     """What the muxer writes to while streaming: it can only go forward."""
 
     def __init__(self) -> None:
@@ -152,15 +163,30 @@ class _Pipe:
         return data
 
 
-class _AvEncoder:
-    def __init__(self, form: AudioFormat, sample_rate: int, target: _Pipe | io.BytesIO) -> None:
-        self._av = _pyav()
+class AvEncoder:
+    """An FFmpeg codec at work, into a `Pipe` whose bytes `encode` and `finish` return, or into a file.
+
+    A file is an open one that can be sought: sizes and durations are filled in at the end, and marks and
+    tags (such as title) written where the container has a place for them. What its `write` raises comes
+    through. Raises AudioError for what cannot be encoded, MissingDependencyError without PyAV.
+    """
+
+    def __init__(
+        self,
+        form: AudioFormat,
+        sample_rate: int,
+        target: Pipe | BinaryIO,
+        *,
+        chapters: Sequence[Chapter] = (),
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self._av = pyav()
         self._form, self._rate, self._target = form, sample_rate, target
         self._left = np.empty(0, np.int16)  # samples that do not fill a codec frame yet
         self._position = 0
         # Without a time or a chance in them, equal samples give equal bytes.
         options = {"fflags": "+bitexact", "flush_packets": "1"}
-        if isinstance(target, _Pipe):
+        if isinstance(target, Pipe):
             options |= form.options
         try:
             self._container: Any = self._av.open(
@@ -174,6 +200,9 @@ class _AvEncoder:
             context.thread_count = 1
             if form.bit_rate:
                 context.bit_rate = form.bit_rate
+            self._container.metadata.update(tags or {})
+            if chapters:
+                self._container.set_chapters([_mark(c, i, sample_rate) for i, c in enumerate(chapters)])
             self._container.start_encoding()
         except (self._av.FFmpegError, ValueError) as error:
             raise AudioError(
@@ -199,10 +228,6 @@ class _AvEncoder:
         self._container.close()
         return self._taken()
 
-    def written(self) -> bytes:
-        assert isinstance(self._target, io.BytesIO)
-        return self._target.getvalue()
-
     def close(self) -> None:
         self._container.close()
 
@@ -223,7 +248,17 @@ class _AvEncoder:
         return frame
 
     def _taken(self) -> bytes:
-        return self._target.take() if isinstance(self._target, _Pipe) else b""
+        return self._target.take() if isinstance(self._target, Pipe) else b""
+
+
+def _mark(chapter: Chapter, index: int, sample_rate: int) -> dict[str, Any]:
+    return {
+        "id": index,
+        "start": chapter.start,
+        "end": chapter.end,
+        "time_base": Fraction(1, sample_rate),
+        "metadata": {"title": chapter.title},
+    }
 
 
 def encode_stream(name: str, pieces: Iterator[NDArray[Any]], sample_rate: int) -> Iterator[bytes]:
@@ -239,12 +274,13 @@ def encode_stream(name: str, pieces: Iterator[NDArray[Any]], sample_rate: int) -
         encoder.close()
 
 
-def _pyav() -> Any:
+def pyav() -> Any:
+    """The module `av`. Raises MissingDependencyError without it."""
     try:
         import av
     except ImportError as error:
         raise MissingDependencyError(
             "MP3, Opus, AAC and FLAC need the package av (PyAV), which is not installed; "
-            'run: pip install "kazeia[server]", or ask for wav or pcm'
+            'run: pip install "kazeia[formats]", or ask for wav or pcm'
         ) from error
     return av

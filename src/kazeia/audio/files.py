@@ -36,12 +36,15 @@ def _cannot_write(path: str | os.PathLike[str], error: OSError) -> AudioError:
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(
+    path: str | os.PathLike[str], *, scratch: str | os.PathLike[str] | None = None
+) -> Iterator[BinaryIO]:
     """A binary file that takes the name `path` only if the block ends without an error.
 
-    Until then it lies beside it under a hidden temporary name, which is removed on any error,
-    Ctrl-C included. A link is followed; an existing file keeps its permissions. What is no regular
-    file (a named pipe, /dev/stdout) is written to directly. Raises AudioError, saying what and where.
+    Until then it lies beside it (or in the folder `scratch`, which must be on the same disk) under a
+    hidden temporary name, which is removed on any error, Ctrl-C included. A link is followed; an existing
+    file keeps its permissions. What is no regular file (a named pipe, /dev/stdout) is written to directly.
+    Raises AudioError, saying what and where.
     """
     check_target(path)
     try:
@@ -53,9 +56,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         real = os.path.realpath(path)
         folder, name = os.path.split(real)
         # Cut to leave room for the suffix: names are limited to 255 bytes.
-        temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(6)}.tmp")
-        # O_EXCL through mode "x"; the umask applies as it does to any file.
-        file = open(temporary, "xb")  # noqa: SIM115  closed below, before the rename
+        temporary = os.path.join(scratch or folder, f".{name[:40]}.{secrets.token_hex(6)}.tmp")
+        # O_EXCL through mode "x", readable too because a muxer may look back; the umask applies as always.
+        file = open(temporary, "x+b")  # noqa: SIM115  closed below, before the rename
         try:
             yield file
             file.flush()

@@ -94,7 +94,7 @@ class WavWriter:
         self.samples_written = 0
         self._file = file
         self._rate = sample_rate
-        self._start = file.tell() if _can_patch(file) else None
+        self._start = file.tell() if can_patch(file) else None
         self._closed = False
         # Unknown sizes at first: a seekable file that is cut off here still plays.
         self._put(wav_header(None, sample_rate))
@@ -137,8 +137,8 @@ class WavWriter:
             self.close()
 
 
-def _can_patch(file: BinaryIO) -> bool:
-    """True if the header can be rewritten later: seekable, and not opened for appending."""
+def can_patch(file: BinaryIO) -> bool:
+    """True if what was written can be rewritten later: seekable, and not opened for appending."""
     if not file.seekable():
         return False
     if "a" in str(getattr(file, "mode", "")):

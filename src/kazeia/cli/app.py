@@ -15,6 +15,7 @@ import typer
 from kazeia.cli.bench import bench, quality
 from kazeia.cli.guard import ERROR, note
 from kazeia.cli.models import convert, validate, voices
+from kazeia.cli.read import read
 from kazeia.cli.say import say
 from kazeia.cli.serve import serve
 
@@ -32,12 +33,12 @@ app = typer.Typer(
     help="Speech from Qwen3-TTS on an ordinary CPU.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # plain help: fast, and the same in every terminal
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=EXIT_CODES)(say)
+app.command(epilog=EXIT_CODES)(read)
 app.command()(serve)
 app.command()(voices)
 app.command()(convert)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
+from kazeia.cli.facts import print_json
 from kazeia.cli.guard import guarded
 from kazeia.cli.lists import names, numbers
-from kazeia.cli.options import CacheDir, Debug, Model, Quiet, Threads
+from kazeia.cli.options import CacheDir, Debug, Json, Language, Model, Quiet, Threads, Voice
 from kazeia.cli.progress import Display
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Voice = Annotated[
-    Optional[str],  # noqa: UP045  typer reads these types at run time
-    typer.Option("--voice", "-v", metavar="NAME", help="One of `kazeia voices`. Default: the first."),
-]
 
 
 def bench(
@@ -48,9 +42,7 @@ def bench(
         typer.Option("--text", metavar="TEXT", help="What to say. Default: an English sentence of 12 words."),
     ] = None,
     voice: Voice = None,
-    language: Annotated[
-        str, typer.Option("--language", "-l", metavar="NAME", help='A name, a code such as "de", or "auto".')
-    ] = "auto",
+    language: Language = "auto",
     long: Annotated[bool, typer.Option("--long", help="Measure a text of eight sentences, too.")] = False,
     busy: Annotated[
         bool, typer.Option("--busy", help="Keep one core busy by another process meanwhile.")
@@ -144,6 +136,6 @@ def _read(file: Path) -> tuple[str, ...]:
 
 def _print(report: Any, json: bool) -> None:
     if json:
-        print(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(report.to_dict())
     else:
         print(report.markdown())

@@ -17,11 +17,25 @@ from kazeia.errors import AudioError, KazeiaError, KazeiaWarning
 ERROR, LIMIT, INTERRUPTED = 1, 3, 130
 
 
+_COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[33m"}
+
+
 def note(message: str, kind: str = "") -> None:
-    """One line on standard error; it survives a closed standard error."""
-    line = f"kazeia: {kind + ': ' if kind else ''}{' '.join(message.splitlines())}"
+    """One line on standard error; it survives a closed standard error. The kind is coloured on a terminal."""
+    shown = f"{_COLOURS[kind]}{kind}:\x1b[0m " if kind and _coloured() else f"{kind}: " if kind else ""
+    line = f"kazeia: {shown}{' '.join(message.splitlines())}"
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(line, file=sys.stderr, flush=True)
+
+
+def _coloured() -> bool:
+    """Whether standard error is a terminal that shows colours, and nobody minds (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or (os.name == "nt" and "WT_SESSION" not in os.environ):
+        return False
+    with contextlib.suppress(ValueError, AttributeError):  # closed, or none at all
+        return sys.stderr.isatty()
+    return False
 
 
 @contextlib.contextmanager

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
+from kazeia.cli.facts import print_json
 from kazeia.cli.guard import ERROR, guarded, note
-from kazeia.cli.options import CacheDir, Debug, Model, Quant, Quiet, Threads
+from kazeia.cli.options import CacheDir, Debug, Json, Model, Quant, Quiet, Threads
 from kazeia.cli.progress import Display
 
 
 def voices(
     model: Model = None,
     cache_dir: CacheDir = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """List a model's voices and languages."""
@@ -32,7 +32,7 @@ def voices(
             "languages": ["auto", *info.languages],
         }
         if json:
-            print(json_module.dumps(found, ensure_ascii=False, indent=2))
+            print_json(found)
             return
         for kind in ("voices", "languages"):
             print(f"{kind}:")
@@ -47,6 +47,7 @@ def convert(
     ] = None,
     quant: Quant = "q8",
     cache_dir: CacheDir = None,
+    json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -60,7 +61,10 @@ def convert(
             )
         if not quiet:
             note(f"built {path} ({quant})")
-        print(path)
+        if json:
+            print_json({"model": model, "quant": quant, "path": str(path)})
+        else:
+            print(path)
 
 
 def validate(
@@ -72,6 +76,7 @@ def validate(
     quant: Quant = "f32",
     threads: Threads = None,
     cache_dir: CacheDir = None,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Compare a model with a recording of the official package, stage by stage; exit 1 if it differs."""
@@ -80,7 +85,9 @@ def validate(
         from kazeia.models import model_name
 
         report = kazeia.validate(model_name(model), dump, quant=quant, threads=threads, cache_dir=cache_dir)
-        for line in report.lines():
-            print(line)
+        if json:
+            print_json(report.to_dict())
+        else:
+            print("\n".join(report.lines()))
         if not report.ok:
             raise typer.Exit(ERROR)

@@ -1,5 +1,6 @@
 """From written text to token ids: checks, segments, languages and voices by name, the tokenizer."""
 
+from kazeia.text._boundaries import is_wide
 from kazeia.text.clean import check_text, decode_text, is_speakable
 from kazeia.text.languages import resolve_language, resolve_voice
 from kazeia.text.segments import MAX_CHARS, split_text
@@ -11,6 +12,7 @@ __all__ = [
     "check_text",
     "decode_text",
     "is_speakable",
+    "is_wide",
     "resolve_language",
     "resolve_voice",
     "split_text",

@@ -75,6 +75,6 @@ def decode_text(data: bytes, name: str) -> str:
         hint = "; it looks like UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
         raise TextEncodingError(
             f"{name}: not UTF-8 at byte offset {offset} (found 0x{data[offset]:02x}){hint}; "
-            "convert it to UTF-8"
+            f"convert it to UTF-8, as with: iconv -f {'UTF-16' if hint else 'WINDOWS-1252'} -t UTF-8"
         ) from error
     return text.replace("\r\n", "\n")

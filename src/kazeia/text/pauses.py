@@ -70,6 +70,11 @@ def total_pause(text: str) -> int:
     return sum(part for part in _parts(text) if not isinstance(part, str))
 
 
+def split_pauses(text: str) -> tuple[str, int]:
+    """The text without its pauses, and their sum in ms. Raises as `check_markup` does."""
+    return "".join(part for part in _parts(text) if isinstance(part, str)), total_pause(text)
+
+
 def _parts(text: str) -> Iterator[str | int]:
     """The text between pauses, and the pauses in milliseconds, in order."""
     end = 0
