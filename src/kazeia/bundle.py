@@ -44,6 +44,11 @@ class Bundle:
     codec_states: Mapping[str, tuple[int, int]]
     is_random: bool  # whether it was made from a "random:…" model
 
+    @property
+    def talker_bytes(self) -> int:
+        """The size of the talker's weights."""
+        return (self.path / "talker.weights").stat().st_size
+
     def table(self, name: str) -> RowTable:
         """A float32 table, of which only the rows that are asked for are read."""
         try:

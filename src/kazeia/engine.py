@@ -27,7 +27,7 @@ from kazeia.quant import DEFAULT_QUANT
 from kazeia.random import check_seed, derive_streams, draw_seed
 from kazeia.runaway import GuardChoice, choose_guard
 from kazeia.running_batch import RunningBatch
-from kazeia.runtime.threads import Threads, plan_threads
+from kazeia.runtime.threads import Threads, plan_threads, widened
 from kazeia.sampling import (
     OFFICIAL_PREDICTOR,
     OFFICIAL_TALKER,
@@ -377,7 +377,7 @@ def load(
     or "random:tiny", "random:0.6b", … for a model of random numbers that makes noise; "embedded" for
     the voice that comes with Kazeia; None takes the environment's KAZEIA_MODEL, else "embedded".
     quant: "q8", "q4" or "f32". threads: in all (with two or more, one of them is the decoder's), or a
-    `Threads` that says what for; None takes the cores that this process may really use. cache_dir:
+    `Threads` that says what for; None takes what suits the cores that this process may really use. cache_dir:
     where prepared models are kept; None takes KAZEIA_CACHE, then the platform's cache folder. budget:
     the limit of frames by the text's length.
     guard: what counts as a runaway; None for nothing, "auto" for the defaults (for random weights: nothing).
@@ -398,6 +398,8 @@ def load(
         Path(cache_dir) if cache_dir is not None else None,
         progress,
     )
+    if threads is None:
+        plan = widened(plan, opened.bundle.talker_bytes)
     networks = Model(opened.bundle, plan.generator)
     if warm_up:
         networks.warm_up()

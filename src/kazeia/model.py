@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -34,40 +35,43 @@ class Model:
         expected = (talker.num_code_groups - 1, talker.code_predictor.vocab_size, width)
         if codec_embedding.shape != (talker.vocab_size, width) or predictor_embedding.shape != expected:
             raise BundleError(f"{path}: the tables do not fit config.json; build the bundle again")
-        tokenizer = TextTokenizer.from_folder(
-            path,
-            im_start_token_id=config.im_start_token_id,
-            im_end_token_id=config.im_end_token_id,
-            assistant_token_id=config.assistant_token_id,
-            text_vocab_size=talker.text_vocab_size,
-        )
         self.bundle = bundle
-        self.prompts = PromptBuilder(config, tokenizer, bundle.table("text_rows"), codec_embedding)
+        heads = [f"heads/{k:02d}.onnx" for k in range(talker.num_code_groups - 1)]
+        # Two at a time, for arranging the weights is most of the work. The decoder on one thread: its sine is
+        # exact only where a row is not cut between threads. The heads on two: of a few megabytes each, more
+        # threads would only wait for each other, fifteen times over.
+        with ThreadPoolExecutor(2) as pool:
+            sessions = pool.map(
+                lambda name, count: open_session(path / name, count),
+                ["talker.onnx", "codec_decoder.onnx", "code_predictor.onnx", *heads],
+                [threads, 1, threads, *[min(threads, 2)] * len(heads)],
+            )
+            self.prompts = PromptBuilder(
+                config, self._tokenizer(), bundle.table("text_rows"), codec_embedding
+            )
+            talker_session, decoder_session, predictor_session, *head_sessions = sessions
         self.talker = Talker(
-            open_session(path / "talker.onnx", threads),
-            talker.transformer,
-            talker.vocab_size,
-            row_pairs_needed(plan.talker),
+            talker_session, talker.transformer, talker.vocab_size, row_pairs_needed(plan.talker)
         )
         self.prefixes = PrefixCache(self.talker)
         self.predictor = CodePredictor(
-            open_session(path / "code_predictor.onnx", threads),
-            [
-                # two megabytes each: more threads would only wait for each other, fifteen times over
-                open_session(path / "heads" / f"{k:02d}.onnx", min(threads, 2))
-                for k in range(talker.num_code_groups - 1)
-            ],
+            predictor_session,
+            head_sessions,
             talker,
             codec_embedding,
             predictor_embedding,
             row_pairs_needed(plan.predictor),
         )
-        # One thread: the decoder's sine is exact only where a row is not cut between threads, and
-        # beside a generator that is bound by memory one core is its share.
-        self.decoder = CodecDecoder(
-            open_session(path / "codec_decoder.onnx", threads=1),
-            bundle.codec_config.decoder,
-            bundle.codec_states,
+        self.decoder = CodecDecoder(decoder_session, bundle.codec_config.decoder, bundle.codec_states)
+
+    def _tokenizer(self) -> TextTokenizer:
+        config = self.bundle.config
+        return TextTokenizer.from_folder(
+            self.bundle.path,
+            im_start_token_id=config.im_start_token_id,
+            im_end_token_id=config.im_end_token_id,
+            assistant_token_id=config.assistant_token_id,
+            text_vocab_size=config.talker.text_vocab_size,
         )
 
     def warm_up(self) -> None:

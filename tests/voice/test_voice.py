@@ -17,9 +17,8 @@ from kazeia.quality.judge import Judge, words
 
 GREETING = "Bonjour, je m'appelle Kazeia."
 SEEDS = (1, 42, 100, 777, 12345)
-# Errors per word that are too many. Measured is less (docs/voice.md), but ten sentences are few, and in q8
-# other processors draw other codes.
-WORST = {"fr": 0.55, "en": 0.45}
+# Errors per word that are too many. Measured is a third less; in q8 other processors draw other codes.
+WORST = 0.35
 # None of them, nor anything close, was trained on.
 SENTENCES = {
     "fr": (
@@ -33,6 +32,12 @@ SENTENCES = {
         "Ouvrez votre livre à la première page.",
         "Nous partons en vacances vendredi.",
         "Le chien attend son maître devant la porte.",
+        "La porte du jardin est restée ouverte.",
+        "Nous avons mangé du pain et du fromage.",
+        "Ma sœur apprend à jouer du piano.",
+        "Demain nous irons au marché.",
+        "Le train arrive à la gare du nord.",
+        "Elle regarde la mer par la fenêtre.",
     ),
     "en": (
         "The coffee is getting cold on the desk.",
@@ -45,6 +50,12 @@ SENTENCES = {
         "Thank you for your help.",
         "The soup is still too hot.",
         "He lost his watch in the park.",
+        "The garden gate was left open.",
+        "We had bread and cheese for lunch.",
+        "My sister is learning to play the piano.",
+        "Tomorrow we will go to the market.",
+        "The train is waiting at the station.",
+        "She looks at the sea from her window.",
     ),
 }
 
@@ -101,8 +112,7 @@ def test_the_greeting_ends_by_itself_and_sounds_like_speech(
 def test_the_greeting_is_heard(voice: Callable[[str], Engine], judge: Judge) -> None:
     spoken = [voice("q8").synthesize(GREETING, language="fr", seed=seed) for seed in SEEDS]
     heard = [" ".join(words(judge.hear(speech.pcm, speech.sample_rate, "fr"))) for speech in spoken]
-    assert sum(text.startswith("bonjour") for text in heard) >= 4, heard
-    assert sum("bonjour je m appelle" in text for text in heard) >= 3, heard
+    assert all(text.startswith("bonjour je m appelle") for text in heard), heard
 
 
 @pytest.mark.parametrize("language", ["fr", "en"])
@@ -113,17 +123,17 @@ def test_new_sentences_are_understood_and_end(
     spoken = voice("q8").batch([kazeia.Request(t, language=language, seed=i) for i, t in enumerate(texts)])
     assert [s.finish_reason for s in spoken] == ["stop"] * len(texts)
     heard = [judge.hear(s.pcm, s.sample_rate, language) for s in spoken]
-    assert error_rate(zip(texts, heard, strict=True)) <= WORST[language], heard
+    assert error_rate(zip(texts, heard, strict=True)) <= WORST, heard
 
 
 @pytest.mark.parametrize("language", ["fr", "en"])
 def test_the_language_can_be_told_from_the_text(
     language: str, voice: Callable[[str], Engine], judge: Judge
 ) -> None:
-    texts = SENTENCES[language][:5]
+    texts = SENTENCES[language]
     spoken = voice("q8").batch([kazeia.Request(t, seed=i) for i, t in enumerate(texts)])
     heard = [judge.hear(s.pcm, s.sample_rate, language) for s in spoken]
-    assert error_rate(zip(texts, heard, strict=True)) <= WORST[language] + 0.15, heard
+    assert error_rate(zip(texts, heard, strict=True)) <= WORST + 0.05, heard
 
 
 def test_a_stream_is_the_same_audio(voice: Callable[[str], Engine]) -> None:

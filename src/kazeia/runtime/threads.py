@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kazeia.errors import OptionError
+from kazeia.runtime.memory import memory_scales
 
 MOST_THREADS = 256
 MOST_BY_ITSELF = 8  # matrices of a few megabytes: more threads would mostly wait for each other
+_LARGE = 64 << 20  # bytes of weights; smaller ones stay in caches
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -49,6 +51,16 @@ def plan_threads(threads: int | Threads | None) -> Threads:
     if threads is None:
         count = min(count, MOST_BY_ITSELF + 1)
     return Threads(max(1, count - 1), side_by_side=count > 1, decoders=min(count, MOST_BY_ITSELF))
+
+
+def widened(plan: Threads, weights: int) -> Threads:
+    """A second thread for the generator of two cores, where weights of so many bytes are read faster by it.
+
+    It takes turns with the decoder's; on machines whose memory one core exhausts they would only fight.
+    """
+    if plan.generator > 1 or not plan.side_by_side or weights < _LARGE or not memory_scales(2):
+        return plan
+    return replace(plan, generator=2)
 
 
 def resolve_threads(threads: int | None) -> int:
