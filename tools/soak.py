@@ -2,8 +2,8 @@
 
     python tools/soak.py [--model embedded] [--utterances 1000] [--aborts 100]
 
-Prints by how much resident memory (Linux) grew after the first fifth of each, and the threads that are left; exits
-1 when it was more than 8 MiB, or any.
+Prints by how much resident memory (Linux) grew after the first fifth of each, and the threads that are left;
+exits 1 when it was more than 8 MiB, or any.
 """
 
 from __future__ import annotations
