@@ -182,6 +182,8 @@ class Engine:
         Nothing is begun before every request has been checked. Raises as `synthesize` does.
         """
         model = self._open()
+        if isinstance(requests, Request):
+            raise OptionError("requests is a single Request; expected several: put it in a list")
         jobs = [self._check(model, request) for request in requests]
         return streaming.synthesize(
             model, self._running(), jobs, self._workers(), self._open, self.threads.decoders

@@ -152,3 +152,13 @@ def test_colours_are_for_terminals(
     first, second = stderr.getvalue().splitlines()
     assert first == ("kazeia: \x1b[1;31merror:\x1b[0m it broke" if coloured else "kazeia: error: it broke")
     assert second == "kazeia: all is well"
+
+
+@pytest.mark.parametrize(("name", "more"), [("a.txt", ["--format", "wav"]), ("a.wav", [])])
+def test_the_text_itself_is_never_written_over(name: str, more: list[str], run: Run, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("The only copy.", "utf-8")
+    result = run("say", "-f", str(path), "-o", str(path), "-m", "random:tiny", "--max-frames", "3", *more)
+    assert (result.code, result.out) == (1, b"")
+    assert "choose another name" in result.err
+    assert path.read_text("utf-8") == "The only copy."

@@ -59,6 +59,27 @@ def test_a_book_becomes_a_file_with_subtitles(book: Path, run: Run, tmp_path: Pa
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.flac", "out.srt", "out.vtt"]
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "more"),
+    [
+        ("in.txt", "in.txt", ["--format", "wav"]),
+        ("film.srt", "film.wav", ["--subtitles", "srt"]),
+        ("film.vtt", "film.mp3", ["--subtitles", "srt,vtt"]),
+        ("in.wav", "./in.wav", []),
+    ],
+)
+def test_a_book_is_never_written_over(
+    source: str, output: str, more: list[str], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(source).write_text(BOOK, "utf-8")
+    result = run("read", source, "-o", output, *FAST, *more)
+    assert result.code == 1
+    assert "choose another name" in result.err
+    assert Path(source).read_text("utf-8") == BOOK
+    assert os.listdir() == [source]
+
+
 def test_json_says_where_everything_is(
     book: Path, run: Run, tmp_path: Path, load_engine: Callable[..., Engine]
 ) -> None:

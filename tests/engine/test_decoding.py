@@ -11,6 +11,7 @@ import pytest
 
 from kazeia import Engine, GenerationError, Request, Threads
 from kazeia.runtime.codec_decoder import CodecDecoder
+from kazeia.runtime.session import BoundCall
 from patience import no_thread_left  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("no_thread_left")
@@ -76,3 +77,38 @@ def test_what_goes_wrong_in_one_of_them_is_the_callers(
             engine.batch(REQUESTS)
     for speech, other in zip(engine.batch(REQUESTS), wanted, strict=True):
         assert np.array_equal(speech.pcm, other.pcm)
+
+
+def test_streams_take_turns_at_the_decoder(
+    load_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = load_engine("tiny", "f32", Threads(1))
+    wanted = [engine.synthesize("Hello.", seed=seed, max_frames=12).pcm for seed in range(6)]
+    lock, inside, most = threading.Lock(), 0, 0
+    run = BoundCall.run
+
+    def watched(self: BoundCall) -> None:
+        nonlocal inside, most
+        decoding = "pcm" in self._arrays[1]
+        with lock:
+            inside += decoding
+            most = max(most, inside)
+        run(self)
+        with lock:
+            inside -= decoding
+
+    monkeypatch.setattr(BoundCall, "run", watched)
+    decoder = engine._open().decoder
+    monkeypatch.setattr(decoder, "_turn", threading.Semaphore(2))
+    found: dict[int, np.ndarray] = {}
+
+    def listen(seed: int) -> None:
+        found[seed] = np.concatenate([c.pcm for c in engine.stream("Hello.", seed=seed, max_frames=12)])
+
+    listeners = [threading.Thread(target=listen, args=(seed,)) for seed in range(6)]
+    for listener in listeners:
+        listener.start()
+    for listener in listeners:
+        listener.join(PATIENCE)
+    assert 1 <= most <= 2
+    assert all(np.array_equal(found[seed], pcm) for seed, pcm in enumerate(wanted))

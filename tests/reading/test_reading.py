@@ -238,14 +238,38 @@ def test_a_damaged_piece_and_a_torn_line_are_noticed(tiny: Engine, tmp_path: Pat
     assert sorted(os.listdir(tmp_path)) == ["a.wav", "b.wav"]
 
 
-def test_a_damaged_manifest_is_said_and_all_is_spoken_anew(tiny: Engine, tmp_path: Path) -> None:
+HEAD = {"kazeia": "reading", "version": 1, "output": "a.wav"}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"\x00\xff" * 20,
+        b"[" * 200_000,
+        *(json.dumps(HEAD | {"seed": seed}).encode() for seed in (-5, 2**64, True, 1.0, "3", None)),
+        b"{}\n",
+    ],
+    ids=["bytes", "nested", "negative", "huge", "true", "float", "text", "null", "empty"],
+)
+def test_a_damaged_manifest_is_said_and_all_is_spoken_anew(
+    manifest: bytes, tiny: Engine, tmp_path: Path
+) -> None:
     path = tmp_path / "a.wav"
     folder = stop_after(2, BOOK, tiny, path, style=STYLE, seed=3)
-    (folder / MANIFEST).write_bytes(b"\x00\xff" * 20)
+    (folder / MANIFEST).write_bytes(manifest)
     with pytest.warns(KazeiaWarning, match="is damaged or from another version"):
         reading = read_book(tiny, BOOK, path, style=STYLE)
     assert not any(piece.kept for piece in reading.pieces)
     assert os.listdir(tmp_path) == ["a.wav"]
+
+
+def test_a_second_head_in_the_manifest_is_passed_over(tiny: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    folder = stop_after(2, BOOK, tiny, path, style=STYLE, seed=3)
+    lines = (folder / MANIFEST).read_bytes().splitlines(keepends=True)
+    (folder / MANIFEST).write_bytes(b"".join([*lines[:2], lines[0], *lines[2:]]))
+    reading = read_book(tiny, BOOK, path, style=STYLE)
+    assert sum(piece.kept for piece in reading.pieces) == len(lines) - 1
 
 
 def test_an_error_in_the_middle_keeps_what_is_finished(tiny: Engine, tmp_path: Path) -> None:

@@ -83,14 +83,27 @@ def _where(output: str | None, play: bool) -> str | None:
 
 
 def _refuse_other_files(output: str) -> None:
-    """Refuse to write over a file that does not look like audio: a slip of the keyboard would destroy it."""
+    """Refuse to write over a file that does not look like audio: a slip of the keyboard would destroy it.
+
+    Where the name's end says that it is audio, it is what is meant.
+    """
+    from kazeia.audio.output import SUFFIXES
     from kazeia.errors import OptionError
 
-    if not Path(output).suffix and os.path.isfile(output):
+    if Path(output).suffix.lower() not in SUFFIXES and os.path.isfile(output):
         with open(output, "rb") as file:
             start = file.read(8)
         if start and start[4:] != b"ftyp" and not start.startswith(_AUDIO):
             raise OptionError(f"{output}: exists and holds no audio; remove it first, or choose another name")
+
+
+def refuse_the_source(source: str | os.PathLike[str], *outputs: str | os.PathLike[str]) -> None:
+    """Refuse to write over the file that is read."""
+    from kazeia.errors import OptionError
+
+    for output in outputs:
+        if os.path.exists(output) and os.path.exists(source) and os.path.samefile(output, source):
+            raise OptionError(f"{os.fspath(output)}: this is the text to be read; choose another name")
 
 
 @contextlib.contextmanager

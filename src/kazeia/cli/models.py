@@ -60,7 +60,7 @@ def convert(
                 model, quant=quant, out=output, cache_dir=cache_dir, progress=display.loading
             )
         if not quiet:
-            note(f"built {path} ({quant})")
+            note(f"ready: {path}")
         if json:
             print_json({"model": model, "quant": quant, "path": str(path)})
         else:

@@ -10,7 +10,7 @@ import typer
 
 from kazeia.cli import completion
 from kazeia.cli import options as opt
-from kazeia.cli.deliver import checked_file
+from kazeia.cli.deliver import checked_file, refuse_the_source
 from kazeia.cli.facts import print_json, reading_facts
 from kazeia.cli.guard import LIMIT, guarded, note
 from kazeia.cli.lists import names
@@ -119,12 +119,13 @@ def read(
 ) -> None:
     """Read a long text into one audio file, with chapters and subtitles.
 
-    What is spoken is kept in the folder FILE.kazeia until the book is whole: interrupted or killed, the
-    same command goes on from there, and the audio is the same.
+    Pieces that are finished are kept in the folder FILE.kazeia until the book is whole: interrupted or
+    killed, the same command goes on from there, and the audio is the same. Up to eight are at work at a time.
     """
     with guarded(debug):
         if output == STDIO:
             raise typer.BadParameter("a book is read into a file; give -o FILE")
+        from kazeia.reading.read import subtitle_paths
         from kazeia.reading.subtitles import check_subtitles
 
         checked_file(output, format)
@@ -164,6 +165,8 @@ def read(
             **given,
             **({} if segment_chars is None else {"segment_chars": segment_chars}),
         )
+        if book != STDIO:
+            refuse_the_source(book, output, *subtitle_paths(output, kinds).values())
         found = _open(book, headings=not no_chapters)
         reading, random, seconds = _read(
             found,
@@ -219,7 +222,7 @@ def _open(book: str, *, headings: bool) -> Book:
 
 
 def _summary(reading: Reading, seconds: float, random: bool) -> None:
-    kept = sum(piece.kept for piece in reading.pieces)
+    count, kept = len(reading.pieces), sum(piece.kept for piece in reading.pieces)
     resumed = f" ({kept} of them kept from before)" if kept else ""
     chapters = f"{len(reading.chapters)} chapters, " if reading.chapters else ""
     if reading.chapters and not reading.has_marks:
@@ -227,7 +230,7 @@ def _summary(reading: Reading, seconds: float, random: bool) -> None:
     beside = "".join(f", {os.fspath(path)}" for path in reading.subtitles)
     note(
         f'"{reading.title}" {reading.voice}, {reading.language}, seed {reading.seed}: {chapters}'
-        f"{len(reading.pieces)} pieces{resumed}, {remaining(reading.duration)} of audio in "
+        f"{count} piece{'s' if count != 1 else ''}{resumed}, {remaining(reading.duration)} of audio in "
         f"{remaining(seconds)}, finish: {reading.finish_reason} -> {reading.path}{beside}"
     )
     if random:

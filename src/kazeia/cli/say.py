@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from kazeia.cli import options as opt
-from kazeia.cli.deliver import Target, choose_target, deliver, opened
+from kazeia.cli.deliver import Target, choose_target, deliver, opened, refuse_the_source
 from kazeia.cli.facts import print_json, speech_facts
 from kazeia.cli.guard import LIMIT, guarded, note
 from kazeia.cli.lines import LineTargets, choose_targets, describe, speak_lines
@@ -93,6 +93,8 @@ def say(
             raise typer.BadParameter("--stdin reads standard input; give no other text")
         targets = choose_targets(output, format, play, stream) if stdin else None
         target = choose_target(output, format, play, stream) if targets is None else targets.one
+        if file is not None and target.output not in (None, STDIO):
+            refuse_the_source(file, target.output)
         if json and target.output == STDIO:
             raise typer.BadParameter("standard output cannot carry audio and JSON; give -o FILE or --play")
         order = make_order(

@@ -113,16 +113,14 @@ def read_book(
     """
     style = style or Style()
     name = format_of(output, format)
-    base = Path(output)
-    base = base.with_suffix("") if base.suffix.lower() in SUFFIXES else base
-    sidecars = {kind: base.with_name(f"{base.name}.{kind}") for kind in check_subtitles(subtitles)}
+    sidecars = subtitle_paths(output, subtitles)
     for path in (Path(output), *sidecars.values()):
         check_target(path)
         if os.path.exists(path) and not os.path.isfile(path):
             raise AudioError(f"cannot write {path}: it is no regular file; a reading needs one of its own")
     if seed is not None:
         check_seed(seed)
-    title = title or book.title or base.name
+    title = title or book.title or _base(output).name
     with WorkFolder(output, engine.sample_rate) as work:
         kept_seed = draw_seed() if work.seed is None else work.seed
         plan = plan_reading(engine, book, style, kept_seed if seed is None else seed, title)
@@ -160,6 +158,17 @@ def read_book(
         chapters=chapters,
         has_marks=bool(chapters) and name in CHAPTERED,
     )
+
+
+def subtitle_paths(output: str | os.PathLike[str], subtitles: Sequence[str]) -> dict[str, Path]:
+    """Where the subtitles of an output are written, by their kinds. Raises OptionError for unknown kinds."""
+    base = _base(output)
+    return {kind: base.with_name(f"{base.name}.{kind}") for kind in check_subtitles(subtitles)}
+
+
+def _base(output: str | os.PathLike[str]) -> Path:
+    path = Path(output)
+    return path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
 
 
 def _speak(

@@ -173,13 +173,13 @@ class WorkFolder:
         except OSError as error:
             raise self._cannot_write(error) from error
         head = _parsed(lines[0])
-        if head is None or head.get("version") != VERSION or type(head.get("seed")) is not int:
+        if head is None or head.get("version") != VERSION or not _is_seed(head.get("seed")):
             warn(f"{self.path / MANIFEST} is damaged or from another version of Kazeia: all is spoken anew")
             return
         self.seed = head["seed"]
         for line in lines[1:]:
             entry = _parsed(line)
-            if entry is None:
+            if entry is None or "kazeia" in entry:
                 continue  # what a killed process was writing
             finished = Finished(**entry)
             state = self._state(finished)
@@ -214,11 +214,15 @@ def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
+def _is_seed(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A line of the manifest, None for one that is not whole."""
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     wanted = {"kazeia", "version", "seed", "output"}, set(Finished.__dataclass_fields__)
     return fields if isinstance(fields, dict) and set(fields) in wanted else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.errors import GenerationError, InputError
 from kazeia.rope import rope_tables
 from kazeia.runtime.session import BoundCall
+from kazeia.runtime.threads import usable_cores
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -51,6 +53,8 @@ class CodecDecoder:
         self._config = config
         self._states = dict(states)
         self.samples_per_frame = config.samples_per_frame
+        # Each call at work takes tens of megabytes, for good: more of them than cores would win nothing.
+        self._turn = threading.Semaphore(max(2, usable_cores()))
 
     def new_state(self) -> DecoderState:
         """The state before the first frame."""
@@ -97,11 +101,13 @@ class CodecDecoder:
         keys = positions[:, None] - (window - 1) + np.arange(window)  # (frames, window)
         mask = np.where(keys < 0, np.float32(-np.inf), np.float32(0))[:, None, None, :]
         inputs = {"codes": codes, "cos": cos, "sin": sin, "mask": mask}
-        BoundCall(
+        call = BoundCall(
             self._session,
             inputs | {f"state.{name}": array for name, array in state.current.items()},
             {"pcm": pcm} | {f"next.{name}": array for name, array in state.spare.items()},
-        ).run()
+        )
+        with self._turn:
+            call.run()
         state.current, state.spare = state.spare, state.current
         state.frames += codes.shape[0]
 
