@@ -12,6 +12,7 @@ import pytest
 from kazeia import Engine, GenerationError, Request, Threads
 from kazeia.runtime.codec_decoder import CodecDecoder
 from kazeia.runtime.session import BoundCall
+from kazeia.runtime.turns import Turns
 from patience import no_thread_left  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("no_thread_left")
@@ -99,7 +100,7 @@ def test_streams_take_turns_at_the_decoder(
 
     monkeypatch.setattr(BoundCall, "run", watched)
     decoder = engine._open().decoder
-    monkeypatch.setattr(decoder, "_turn", threading.Semaphore(2))
+    monkeypatch.setattr(decoder, "_turn", Turns(2))
     found: dict[int, np.ndarray] = {}
 
     def listen(seed: int) -> None:

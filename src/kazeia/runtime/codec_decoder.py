@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -15,6 +14,7 @@ from kazeia.errors import GenerationError, InputError
 from kazeia.rope import rope_tables
 from kazeia.runtime.session import BoundCall
 from kazeia.runtime.threads import usable_cores
+from kazeia.runtime.turns import Turns
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class CodecDecoder:
         self._states = dict(states)
         self.samples_per_frame = config.samples_per_frame
         # Each call at work takes tens of megabytes, for good: more of them than cores would win nothing.
-        self._turn = threading.Semaphore(max(2, usable_cores()))
+        self._turn = Turns(max(2, usable_cores()))
 
     def new_state(self) -> DecoderState:
         """The state before the first frame."""
