@@ -30,6 +30,13 @@ def check_target(path: str | os.PathLike[str]) -> None:
         raise _cannot_write(target, error) from error
 
 
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write all of it: a raw (unbuffered) file may take less than it is given."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
+
+
 def _cannot_write(path: str | os.PathLike[str], error: OSError) -> AudioError:
     reason = error.strerror or str(error)
     return AudioError(f"cannot write {os.fspath(path)}: {reason}; choose another place, or make room there")

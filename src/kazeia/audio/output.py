@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 from numpy.typing import NDArray
 
 from kazeia.audio.encode import FORMATS, AudioFormat, AvEncoder, Chapter, Encoder, Pipe, pyav, stream_encoder
-from kazeia.audio.files import atomic_file
+from kazeia.audio.files import atomic_file, write_all
 from kazeia.audio.wav import WavWriter, can_patch
 from kazeia.errors import AudioError, OptionError
 
@@ -158,9 +158,7 @@ class _Writer:
             self._encoder.close()
 
     def _put(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:  # a raw (unbuffered) file may take less than it is given
-            rest = rest[self._file.write(rest) or 0 :]
+        write_all(self._file, data)
         if data:
             self._file.flush()  # someone may be listening
 

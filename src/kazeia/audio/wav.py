@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from kazeia.audio.files import atomic_file
+from kazeia.audio.files import atomic_file, write_all
 from kazeia.errors import AudioError, GenerationError, OptionError
 
 HEADER_BYTES = 44
@@ -121,9 +121,7 @@ class WavWriter:
             self._file.seek(0, os.SEEK_END)
 
     def _put(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:  # a raw (unbuffered) file may take less than it is given
-            rest = rest[self._file.write(rest) or 0 :]
+        write_all(self._file, data)
         self._file.flush()
 
     def __enter__(self) -> WavWriter:

@@ -18,7 +18,7 @@ from kazeia.quant import Format
 
 F32 = npt.NDArray[np.float32]
 
-BITS = {"q8": 8, "q4": 4}
+_BITS = {"q8": 8, "q4": 4}
 
 
 def linear(
@@ -35,7 +35,7 @@ def linear(
     if fmt == "f32":
         y = g.op("MatMul", x, g.weight(name, np.ascontiguousarray(weight.T)))
     else:
-        packed = quantize(weight, BITS[fmt], block)
+        packed = quantize(weight, _BITS[fmt], block)
         y = g.op(
             "MatMulNBits",
             x,

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from kazeia._warn import warn
 from kazeia.audio.files import atomic_file
 from kazeia.audio.wav import HEADER_BYTES, wav_bytes
-from kazeia.errors import AudioError
+from kazeia.errors import AudioError, OptionError
 from kazeia.generation import FinishReason
+from kazeia.random import check_seed
 
 SUFFIX = ".kazeia"
 MANIFEST = "manifest.jsonl"
@@ -215,7 +216,11 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 
 def _is_seed(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**64
+    try:
+        check_seed(value)
+    except OptionError:
+        return False
+    return True
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
